@@ -54,6 +54,13 @@ class FillLease:
         self._thread.start()
         return True
 
+    def is_held(self) -> bool:
+        """Return whether the lease is still this holder's, and was not taken away."""
+        try:
+            return self._path.read_bytes().startswith(self._holder.encode())
+        except OSError:
+            return False
+
     def __enter__(self) -> Self:
         return self
 
@@ -63,7 +70,7 @@ class FillLease:
         if self._thread is not None:
             self._thread.join()
         with contextlib.suppress(OSError):
-            if self._path.read_bytes().startswith(self._holder.encode()):
+            if self.is_held():
                 self._path.unlink()
 
     def _beat(self, number: int) -> bytes:

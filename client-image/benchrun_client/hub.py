@@ -1,6 +1,7 @@
 """The hub's library as the client uses it, and its errors as reasons of the run."""
 
 import errno
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ class Hub:
                 .sha
             )
         except Exception as error:  # Foreign errors of any kind.
-            raise _as_ours(error, cache) from error
+            raise as_ours(error, cache) from error
         if not is_commit(str(found)):
             raise HubTrouble("it answers without a commit")
         if cache.revision is not None and is_commit(cache.revision):
@@ -75,7 +76,7 @@ class Hub:
                 )
             )
         except Exception as error:  # As above.
-            raise _as_ours(error, cache) from error
+            raise as_ours(error, cache) from error
         return tuple(
             RemoteFile(
                 each.path,
@@ -98,7 +99,7 @@ class Hub:
                 allow_patterns=list(patterns),
             )
         except Exception as error:  # As above.
-            raise _as_ours(error, cache) from error
+            raise as_ours(error, cache) from error
 
 
 def _check_pinned(cache: ModelCache, found: str) -> None:
@@ -119,7 +120,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         error = error.__cause__ or error.__context__ or error
 
 
-def _as_ours(error: Exception, cache: ModelCache) -> Exception:
+def as_ours(error: Exception, cache: ModelCache) -> Exception:
     """Return what an error of the library means for the run."""
     for each in _chain(error):
         names = {kind.__name__ for kind in type(each).__mro__}
@@ -148,7 +149,7 @@ def _as_ours(error: Exception, cache: ModelCache) -> Exception:
             return HubTrouble(f"it answers {status}", again_seconds=_again(each))
         if "FileMetadataError" in names or "Consistency check failed" in str(each):
             return HubTrouble(first_line(each))
-        if is_about_disk(each):
+        if is_about_claim(each, cache):
             return why_not_written(each, cache)
     return HubTrouble(type_and_text(error))
 
@@ -161,12 +162,24 @@ def _again(error: BaseException) -> float | None:
         return None
 
 
-def is_about_disk(error: BaseException) -> bool:
-    """Return whether an error came from writing to the claim."""
+def is_about_claim(error: BaseException, cache: ModelCache) -> bool:
+    """Return whether an error of the library came from writing to the claim.
+
+    A network that refuses a connection, and a folder elsewhere, use the same numbers. What is not
+    allowed on a volume is refused by name, and then the name lies on the claim.
+    """
     number = getattr(error, "errno", None)
-    return (
-        number in (*_FULL, *_NOT_WRITABLE) or "no space left" in str(error).lower()
+    name = getattr(error, "filename", None)
+    is_named = isinstance(name, str | bytes)
+    is_on_claim = is_named and Path(os.fsdecode(name)).is_relative_to(
+        cache.directory
     )
+    return is_on_claim if number in _NOT_WRITABLE or is_named else _is_full(error)
+
+
+def _is_full(error: BaseException) -> bool:
+    number = getattr(error, "errno", None)
+    return number in _FULL or "no space left" in str(error).lower()
 
 
 def why_not_written(error: BaseException, cache: ModelCache) -> RunFailure:
@@ -178,7 +191,7 @@ def why_not_written(error: BaseException, cache: ModelCache) -> RunFailure:
             f"the client cannot write to {where}: {first_line(error)}. Use a claim whose access "
             "mode and folder let user 65532 write, or one that already holds this commit",
         )
-    if not is_about_disk(error):
+    if not _is_full(error):
         return RunFailure(
             "CacheClaimFailed",
             f"{where} cannot be used: {type_and_text(error)}. Check its volume",

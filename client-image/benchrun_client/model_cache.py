@@ -162,14 +162,39 @@ class Shelf:
                     sizes[blob] = max(sizes.get(blob, 0), entry.stat().st_size)
         return sizes
 
-    def sweep(self) -> None:
+    @property
+    def _locks(self) -> Path:
+        return self.hub_directory / ".locks" / self._folder
+
+    def unfinished(self) -> frozenset[Path]:
+        """Return the files of downloads that go on, or that nobody can go on with."""
+        return frozenset(self.blobs.glob("*.????????.incomplete"))
+
+    def sweep(self, *, stale_seconds: float = STALE_SECONDS) -> None:
         """Delete what a killed download left: nothing can go on with such a file.
 
-        Only the holder of the lease may call it.
+        Only the holder of the lease may call it. One whose lease was taken away may still write: a
+        file that was written to within `stale_seconds` is left, by the volume's clock. Without such
+        a file the library's locks are left by a killed process, too: on volumes without locks of
+        the operating system it would wait for them without end. Raises OSError if nothing can be
+        written.
         """
-        for left in self.blobs.glob("*.????????.incomplete"):
-            with contextlib.suppress(OSError):
-                left.unlink()
+        now = self._volume_time()
+        alive = False
+        for left in self.unfinished():
+            alive |= not _drop_older(left, now - stale_seconds)
+        if not alive:
+            for lock in self._locks.glob("*.lock"):
+                _drop_older(lock, now - stale_seconds)
+
+    def _volume_time(self) -> float:
+        """Return the instant that the volume gives to a file that is written now."""
+        probe = self.notes / f"now.{uuid.uuid4().hex}"
+        try:
+            probe.write_bytes(b"0")
+            return probe.stat().st_mtime
+        finally:
+            probe.unlink(missing_ok=True)
 
 
 def target_on_claim(target: Target, report: Report) -> Target:
@@ -267,28 +292,36 @@ class Filling:
         with lease:
             # Another run may have completed it in between.
             if self._shelf.complete(commit) is None:
-                self._download(commit)
+                self._download(commit, lease)
         marker = self._shelf.complete(commit)
         if marker is None:
             raise HubTrouble("files of the claim disappear while they are written")
         return self._finished(commit, sum(marker.files.values()))
 
-    def _download(self, commit: str) -> None:
+    def _download(self, commit: str, lease: FillLease) -> None:
         shelf = self._shelf
-        shelf.sweep()
+        shelf.sweep(stale_seconds=self._pace.stale)
+        before = shelf.unfinished()
         files = wanted_files(self._hub.files(self._cache, commit))
         total = sum(file.size for file in files)
         self._show(
             state="Downloading", commit=commit, total_bytes=total, problem=None
         )
         self._check_room(total - shelf.done_bytes(commit, files))
-        with self._reporting(commit, files):
-            self._hub.download(
-                self._cache,
-                commit,
-                shelf.hub_directory,
-                [escape(file.path) for file in files],
-            )
+        try:
+            with self._reporting(commit, files):
+                self._hub.download(
+                    self._cache,
+                    commit,
+                    shelf.hub_directory,
+                    [escape(file.path) for file in files],
+                )
+        except (HubTrouble, RunFailure):
+            # Another attempt can't go on with them, and would find less room.
+            if lease.is_held():
+                for left in shelf.unfinished() - before:
+                    left.unlink(missing_ok=True)
+            raise
         lost = [f.path for f in files if not shelf.has(commit, f.path, f.size)]
         if lost:
             for path in lost:
@@ -352,6 +385,19 @@ class Filling:
     def _show(self, **changes: object) -> None:
         self._shown = self._shown.model_copy(update=changes)
         self._report(self._shown)
+
+
+def _drop_older(path: Path, instant: float) -> bool:
+    """Delete a file that was last written to before this; return whether it is gone."""
+    try:
+        if path.stat().st_mtime > instant:
+            return False
+        path.unlink()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _drop(link: Path) -> None:

@@ -151,6 +151,7 @@ def test_no_pod_of_the_chart_breaks_restricted_v2(mode: str) -> None:
             {"client": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}},
         ),
         ("/runs/modelCacheClaim", {"modelCacheClaim": "Models"}),
+        ("/runs/compileCacheClaim", {"compileCacheClaim": "-"}),
         ("/runs/server", {"server": {"nodeSelectors": {}}}),
         ("/runs/server/capabilities/0", {"server": {"capabilities": ["x"]}}),
         (

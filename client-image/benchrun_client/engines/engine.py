@@ -38,6 +38,8 @@ class StartupPhases:
     load: float | None = None
     compile: float | None = None
     warm_up: float | None = None
+    from_cache: bool | None = None
+    """Whether all that it compiles came from a cache; None: the log does not say."""
     chosen: Mapping[str, str] = field(default_factory=dict)
     """Settings that the server chose for itself, such as its attention backend and dtype, by name.
     Bounded in number and length."""
@@ -107,6 +109,9 @@ class Engine:
     user: int  # Its uid in the engine's images.
     environment: Mapping[str, str]
     """Environment variables of every server; the user's own values override them."""
+    compile_caches: Mapping[str, str]
+    """Environment variable that names a cache of what is compiled -> folder within the place where
+    all of them are kept; empty: the engine has none that may be kept."""
     development_mode: str | None
     """Environment variable that enables `reset_path`, but also endpoints that run code and show
     environment variables."""

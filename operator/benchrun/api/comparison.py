@@ -37,9 +37,14 @@ ComparedMetric = Literal[
     "P99TPOT",
     "P99ITL",
     "P99E2EL",
+    "TimeToReady",
 ]
 """Figures with one value a stage, so that repeats and servers show their noise. Percentiles need
-`MIN_SERVERS_OF_PERCENTILES` servers a side."""
+`MIN_SERVERS_OF_PERCENTILES` servers a side. TimeToReady has one value a server."""
+TIME_TO_READY: ComparedMetric = "TimeToReady"
+STARTUP = "startup"
+"""Stands in place of a load point where the start of servers is compared. No load point has this
+id: they begin with a workload and a slash."""
 _LATENCIES: Mapping[Any, str] = {
     f"{statistic}{latency}": f"{statistic}_{latency}_ms".lower()
     for statistic in ("Mean", "P95", "P99")
@@ -50,8 +55,9 @@ KEYS: Mapping[ComparedMetric, str] = {
     "RequestThroughput": "request_throughput",
     "TotalTokenThroughput": "total_token_throughput",
     **_LATENCIES,
+    TIME_TO_READY: "time_to_ready_s",
 }
-"""vLLM's own names, which are the keys in the results."""
+"""vLLM's own names, which are the keys in the results; of a start, that in a sweep's rows."""
 HIGHER_IS_BETTER: frozenset[ComparedMetric] = frozenset(
     {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}
 )
@@ -154,10 +160,10 @@ class Baseline(SpecModel):
     """The least change that matters, in percent: a figure that certainly changed by less is
     Equivalent."""
     metrics: Annotated[
-        list[ComparedMetric], Field(min_length=1, max_length=15), Unique()
+        list[ComparedMetric], Field(min_length=1, max_length=16), Unique()
     ] = Field(list(DEFAULT_METRICS))
     """Figures to compare at every load point. Each further figure widens all intervals. Percentiles
-    need five servers a side."""
+    need five servers a side. TimeToReady is compared once, as load point startup."""
     one_server_is_enough: bool = False
     """A run and its baseline are one server a side, and servers of one definition differ: by
     default NotRegressed is then False or Unknown (OneServerASide), never True. With true it is True
@@ -209,7 +215,7 @@ class ComparedLoadPoint(StatusModel):
 
     load_point: str = Field(
         max_length=160,
-        description="Workload and load point, for example chat/rate=4.",
+        description="Workload and load point, for example chat/rate=4; or startup.",
     )
     paired: bool = Field(
         False, description="Whether both sides sent equal traffic, by its digests."
@@ -221,7 +227,7 @@ class ComparedLoadPoint(StatusModel):
         None, description="Which throughput was compared, as in results."
     )
     changes: list[Change] = entries(
-        15, "What changed, one entry a figure.", key="metric"
+        16, "What changed, one entry a figure.", key="metric"
     )
 
 

@@ -485,6 +485,7 @@ def engines_with(has: Callable[[Engine], object]) -> list[EngineName]:
 
 _WITH_TRANSFER = engines_with(lambda engine: engine.transfer)
 _WITH_NODES = engines_with(lambda engine: engine.nodes)
+_COMPILING = engines_with(lambda engine: engine.compile_caches)
 
 
 class Started(base.SpecModel):
@@ -513,6 +514,10 @@ class Started(base.SpecModel):
         str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")
     ] = "2Gi"
     """Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit."""
+    compile_cache_claim: base.NameOrNone | None = None
+    """PersistentVolumeClaim that keeps what the engine compiles, in a folder for each image, kind
+    of GPU, flags and variables. Left out: the platform's (the chart's runs.compileCacheClaim), if
+    it has one; empty: none."""
 
     def args_of(self, role: str) -> list[str]:
         """Return the flags that the spec gives to the engine in this role."""
@@ -562,6 +567,14 @@ class Server(Started):
             cel="!has(self.disaggregated) || self.nodesPerReplica == 1",
             message="disaggregated has servers of one node each: leave nodesPerReplica at 1",
             path=".nodesPerReplica",
+        ),
+        base.Rule(
+            cel=(
+                f"self.engine in {_COMPILING} || !has(self.compileCacheClaim) || "
+                "self.compileCacheClaim == ''"
+            ),
+            message=f"compileCacheClaim needs engine {' or '.join(_COMPILING)}",
+            path=".compileCacheClaim",
         ),
         base.Rule(
             cel=f"self.engine in {_WITH_TRANSFER} || !has(self.disaggregated)",

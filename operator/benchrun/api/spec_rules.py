@@ -45,6 +45,7 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x2cf3b327: lambda self: (self.inline is not None) != (self.config_map is not None),
     0x70bc9446: lambda self: self.disaggregated is None or (self.replicas == 1 and (self.resources is None or ((self.resources.limits is None or len(self.resources.limits) == 0) and (self.resources.requests is None or len(self.resources.requests) == 0)))),
     0xdc470507: lambda self: self.disaggregated is None or self.nodes_per_replica == 1,
+    0x6517143c: lambda self: self.engine in ['VLLM'] or self.compile_cache_claim is None or self.compile_cache_claim == '',
     0x565bb68c: lambda self: self.engine in ['VLLM'] or self.disaggregated is None,
     0xf60f5c58: lambda self: self.engine in ['VLLM'] or self.nodes_per_replica == 1,
     0x6bcc30de: lambda self: (self.value is not None) != (self.value_from is not None),

@@ -44,6 +44,9 @@ class Startup(StatusModel):
     model: FilesStart | None = None
     """Whether the claim of model.source.hub.cacheClaim had the model before this run. Absent: there
     is no such claim."""
+    compiled: FilesStart | None = None
+    """Warm: all that was compiled came from the compileCacheClaim. Cold: it was compiled. Absent:
+    there is no such claim, or the log does not say."""
 
 
 Phase = Literal[

@@ -19,8 +19,10 @@ from benchrun.observe import (
 )
 from benchrun.observe.last_words import bounded
 from benchrun.plan import (
+    COMPILE_CLAIM,
+    MODEL_CLAIM,
     applied_fields,
-    claim_by_default,
+    claims_by_default,
     division_of,
     nodes,
     role_replicas,
@@ -100,15 +102,22 @@ def _platform_hint(state: RunState, role: str) -> str:
 
 def with_claim_hint(state: RunState, found: Diagnosis | None) -> Diagnosis | None:
     """Return the diagnosis; if it is about the platform's claim, also with who named that."""
-    claim = claim_by_default(state.spec, state.applied)
-    if found is None or claim is None or f'claim "{claim}"' not in found.message:
+    if found is None or state.spec.started is None:
         return found
-    hint = (
-        f"{claim} is the platform's default (the chart's runs.modelCacheClaim): create it in "
-        f"namespace {state.owner.namespace}, or give spec.model.source.hub.cacheClaim in a new "
-        'run, "" for none.'
-    )
-    return replace(found, message=f"{found.message} {hint}")
+    fields = {
+        MODEL_CLAIM: "spec.model.source.hub.cacheClaim",
+        COMPILE_CLAIM: f"spec.{state.spec.started_name}.compileCacheClaim",
+    }
+    given = claims_by_default(state.spec, names.ROLE_SERVER, state.applied)
+    for value, claim in given.items():
+        if f'claim "{claim}"' in found.message:
+            hint = (
+                f"{claim} is the platform's default (the chart's runs.{value}): create it in "
+                f"namespace {state.owner.namespace}, or give {fields[value]} in a new run, "
+                '"" for none.'
+            )
+            return replace(found, message=f"{found.message} {hint}")
+    return found
 
 
 def results_refused(state: RunState) -> bool:

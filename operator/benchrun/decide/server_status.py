@@ -7,7 +7,7 @@ beginning of a log is lost when the log is rotated.
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
-from benchrun_client.contract import RECORD_PORT
+from benchrun_client.contract import RECORD_PORT, FilesStart
 from benchrun_client.engines import StartupPhases
 
 from benchrun import api, names
@@ -381,7 +381,16 @@ def _startup(state: RunState, pod: Pod) -> api.Startup | None:
         compile_seconds=found.phases.compile,
         warm_up_seconds=found.phases.warm_up,
         model=None if state.status.model is None else state.status.model.start,
+        compiled=_compiled(state, found.phases),
     )
+
+
+def _compiled(state: RunState, phases: StartupPhases) -> FilesStart | None:
+    started = state.effective.started
+    if started is None or not started.compile_cache_claim:
+        return None
+    known: dict[bool | None, FilesStart] = {True: "Warm", False: "Cold"}
+    return known.get(phases.from_cache)
 
 
 def _chosen(state: RunState, pod: Pod) -> dict[str, str]:

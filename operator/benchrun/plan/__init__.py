@@ -36,7 +36,9 @@ from benchrun.plan.mounted_files import (
 )
 from benchrun.plan.network_policies import OPERATOR_LABELS, network_policy_manifests
 from benchrun.plan.run_defaults import (
+    COMPILE_CLAIM,
     MAX_DEFAULTS_BYTES,
+    MODEL_CLAIM,
     NO_DEFAULTS,
     NOTHING_APPLIED,
     Applied,
@@ -44,7 +46,7 @@ from benchrun.plan.run_defaults import (
     RunDefaults,
     applied_fields,
     applied_to,
-    claim_by_default,
+    claims_by_default,
     noted,
     own_fields,
     read_applied,
@@ -117,9 +119,11 @@ from benchrun.plan.variants import (
 
 __all__ = [
     "CODE_DIRECTORY",
+    "COMPILE_CLAIM",
     "IMAGE_CODE_DIRECTORY",
     "MAX_DEFAULTS_BYTES",
     "MAX_HOLD_SECONDS",
+    "MODEL_CLAIM",
     "NOTHING_APPLIED",
     "NO_DEFAULTS",
     "OPERATOR_LABELS",
@@ -145,7 +149,7 @@ __all__ = [
     "attempts",
     "block_of",
     "cache_of",
-    "claim_by_default",
+    "claims_by_default",
     "client_data",
     "client_job",
     "client_sampling",

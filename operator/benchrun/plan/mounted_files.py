@@ -3,11 +3,14 @@
 The volumes and variables that provide them are defined here, too.
 """
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from benchrun_client.contract import DataFile, ModelCache, S3Object
+from benchrun_client.engines import ENGINES
 
 from benchrun import names
 from benchrun.api import (
@@ -17,15 +20,19 @@ from benchrun.api import (
     Endpoint,
     HubSource,
     Model,
+    Resources,
+    Started,
     Workload,
 )
-from benchrun.plan.child_objects import Mounted, Owner, mounted_at
+from benchrun.plan.child_objects import Mounted, Owner, as_listed, mounted_at
 
 DATA_DIRECTORY = "/data"
 # Mount path of the model, the same in server and client.
 MODEL_DIRECTORY = "/model"
 # Mount path of the claim that keeps models, the same in server and client.
 CACHE_DIRECTORY = "/model-cache"
+# Mount path of the claim that keeps what an engine compiles.
+COMPILED_DIRECTORY = "/compile-cache"
 TEMPLATE_DIRECTORY = "/etc/benchrun-template"
 TEMPLATE_KEY = "chat-template.jinja"
 # The chat template, at the same place in server and client.
@@ -247,6 +254,38 @@ def _of_hub(hub: HubSource) -> tuple[dict[str, Any], ...]:
             else ()
         ),
     )
+
+
+def compile_cache_files(
+    server: Started, args: Sequence[str], resources: Resources
+) -> Mounted:
+    """Return what lets an engine keep what it compiles on a claim; nothing without one.
+
+    Servers share a folder only if image, engine, flags, variables, resources and selected nodes are
+    the same: what one compiles then fits the other.
+    """
+    caches = ENGINES[server.engine].compile_caches
+    if not server.compile_cache_claim or not caches:
+        return Mounted()
+    same = {
+        "engine": server.engine,
+        "image": server.image,
+        "args": list(args),
+        "env": as_listed(server.env),
+        "limits": resources.limits,
+        "nodes": server.pod.node_selector,
+    }
+    text = json.dumps(same, sort_keys=True, default=str)
+    folder = hashlib.sha256(text.encode()).hexdigest()[:16]
+    volume = {"persistentVolumeClaim": {"claimName": server.compile_cache_claim}}
+    mounted = mounted_at(
+        COMPILED_DIRECTORY, "compile-cache", volume, read_only=False
+    )
+    env = tuple(
+        {"name": name, "value": f"{COMPILED_DIRECTORY}/{folder}/{part}"}
+        for name, part in caches.items()
+    )
+    return replace(mounted, env=env)
 
 
 def served_name(model: Model) -> str:

@@ -117,6 +117,8 @@ class RunDefaults(SpecModel):
     """Labels that objects and pods get from their run, never in a selector."""
     model_cache_claim: NameOrNone = ""
     """Claim for the model of runs that start a server, take it from the hub and name no claim."""
+    compile_cache_claim: NameOrNone = ""
+    """Claim for what engines compile, of runs that start a server and name no claim."""
     user_from_namespace: bool = False
     """Whether pods name no user and no groups: the namespace gives them, as OpenShift does."""
 
@@ -305,6 +307,7 @@ def with_defaults(
     if (started := spec.started) is not None:
         update[spec.started_name] = started.model_copy(
             update=_of_started(spec, applied)
+            | {"compile_cache_claim": _compile_claim(spec, applied)}
         )
     return spec.model_copy(update=update)
 
@@ -363,12 +366,38 @@ def model_with_claim(spec: BenchmarkRunSpec, applied: Applied) -> Model:
     return model.model_copy(update={"source": source})
 
 
-def claim_by_default(spec: BenchmarkRunSpec, applied: Applied) -> str | None:
-    """Return the platform's claim for the model; None: the run does not have it."""
+def _compile_claim(spec: BenchmarkRunSpec, applied: Applied) -> str | None:
+    """Return the claim for what the engine compiles: the spec's, else the platform's.
+
+    A server that says by a variable where one of its caches is keeps all of them to itself.
+    """
+    started = spec.started
+    if started is None or started.compile_cache_claim is not None:
+        return None if started is None else started.compile_cache_claim
+    caches = spec.engine.compile_caches
+    has_own = any(each.name in caches for each in started.env)
+    is_given = caches and not has_own and applied.defaults.compile_cache_claim
+    return applied.defaults.compile_cache_claim if is_given else None
+
+
+def _claims(spec: BenchmarkRunSpec, role: str) -> dict[str, str]:
+    """Return the claims that the pods of a role share with other runs, by the value's name."""
     hub = spec.model.source.hub
-    named = None if hub is None else hub.cache_claim
-    given = model_with_claim(spec, applied).source.hub
-    return None if given is None or named is not None else given.cache_claim
+    found = {} if hub is None else {MODEL_CLAIM: hub.cache_claim}
+    if role != names.ROLE_CLIENT and spec.started is not None:
+        found[COMPILE_CLAIM] = spec.started.compile_cache_claim
+    if role == names.ROLE_PROXY:
+        return {}
+    return {name: claim for name, claim in found.items() if claim}
+
+
+def claims_by_default(
+    spec: BenchmarkRunSpec, role: str, applied: Applied
+) -> dict[str, str]:
+    """Return the platform's claims that the pods of a role have, by the chart's value."""
+    own = _claims(spec, role)
+    given = _claims(with_defaults(spec, applied), role)
+    return {name: claim for name, claim in given.items() if name not in own}
 
 
 def preparation_env(spec: BenchmarkRunSpec, applied: Applied) -> list[EnvVar]:
@@ -387,7 +416,9 @@ MAX_VALUE_CHARS = 160
 MAX_STATUS_BYTES = 1500
 """Most bytes of the defaults of one role in a status."""
 OTHERS = "others"
-_MODEL_CLAIM = "modelCacheClaim"
+MODEL_CLAIM = json_name("model_cache_claim")
+COMPILE_CLAIM = json_name("compile_cache_claim")
+"""Values of the chart, under `runs`."""
 
 
 def applied_fields(
@@ -405,9 +436,7 @@ def applied_fields(
     }
     if given.capabilities:
         found["capabilities"] = _text(given.capabilities)
-    claim = claim_by_default(spec, applied)
-    if role != names.ROLE_PROXY and claim is not None:
-        found[_MODEL_CLAIM] = claim
+    found |= claims_by_default(spec, role, applied)
     if applied.defaults.user_from_namespace:
         found["userFromNamespace"] = _text(True)
     if role == names.ROLE_CLIENT and (env := preparation_env(spec, applied)):
@@ -417,10 +446,7 @@ def applied_fields(
 
 def own_fields(spec: BenchmarkRunSpec, role: str) -> dict[str, str]:
     """Return what the spec itself says of the pods of a role, by field, as text."""
-    hub = spec.model.source.hub
-    claim = None if hub is None or role == names.ROLE_PROXY else hub.cache_claim
-    own = {_MODEL_CLAIM: claim} if claim else {}
-    return own | _as_text(own_settings(spec, role))
+    return _claims(spec, role) | _as_text(own_settings(spec, role))
 
 
 def _as_text(settings: PodSettings) -> dict[str, str]:

@@ -17,6 +17,7 @@ from benchrun.plan import child_objects
 from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import (
     TEMPLATE_FILE,
+    compile_cache_files,
     model_path,
     served_model_files,
     served_name,
@@ -78,6 +79,7 @@ def engine_pod(
     """
     engine = spec.engine
     model = served_model_files(spec.model)
+    compiled = compile_cache_files(server, args, resources)
     command = started_command(spec)
     template = template_files(
         owner, spec.chat_template if spec.offline is None else None
@@ -93,6 +95,7 @@ def engine_pod(
         "env": child_objects.environment(
             engine.environment,
             model.env,
+            compiled.env,
             child_objects.as_listed(server.env),
             own_env,
         ),
@@ -103,7 +106,7 @@ def engine_pod(
         "securityContext": child_objects.with_capabilities(capabilities),
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    mounted = (shared, child_objects.TMP, model, template)
+    mounted = (shared, child_objects.TMP, model, compiled, template)
     grace = TERMINATION_GRACE_SECONDS
     user = None if user_from_namespace else engine.user
     return child_objects.pod_spec(

@@ -53,11 +53,26 @@ def planned_variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
     Raise ValueError if a variant's spec is not valid, or if two axes set the same field.
     """
     return tuple(
-        Variant(number, name, _laid_over(sweep.template, name, settings))
+        Variant(number, name, _compiling(sweep, name, settings))
         for number, (name, settings) in enumerate(
             combinations(sweep.matrix), start=1
         )
     )
+
+
+def _compiling(
+    sweep: BenchmarkSweepSpec, name: str, settings: Sequence[VariantSettings]
+) -> BenchmarkRunSpec:
+    """Return the spec of a variant, without a compile cache where start-up is compared.
+
+    The first server of a variant would fill the cache, and the others would start without
+    compiling.
+    """
+    spec = _laid_over(sweep.template, name, settings)
+    if not sweep.compare_startup or spec.started is None:
+        return spec
+    started = spec.started.model_copy(update={"compile_cache_claim": ""})
+    return spec.model_copy(update={spec.started_name: started})
 
 
 def _laid_over(

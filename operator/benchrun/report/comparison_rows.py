@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from benchrun.api import (
     KEYS,
+    STARTUP,
     THROUGHPUTS,
     BenchmarkRunStatus,
     Change,
@@ -88,7 +89,9 @@ def unpaired(load_points: Sequence[ComparedLoadPoint]) -> list[str]:
     return [
         load_point.load_point
         for load_point in load_points
-        if load_point.reason is None and not load_point.paired
+        if load_point.reason is None
+        and not load_point.paired
+        and load_point.load_point != STARTUP
     ]
 
 

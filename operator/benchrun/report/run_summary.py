@@ -67,6 +67,8 @@ def startup_text(server: ServerStatus) -> str:
         texts["other"] = f"other {_seconds(rest)}"
     if startup.model is not None:
         texts["model"] = f"claim {startup.model.lower()}"
+    if startup.compiled is not None:
+        texts["compiled"] = f"compile cache {startup.compiled.lower()}"
     return ", ".join(texts.values())
 
 

@@ -50,6 +50,7 @@ _SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
     "E2EL": "MeanE2EL",
     "p99 TTFT": "P99TTFT",
     "p99 TPOT": "P99TPOT",
+    "ready s": "TimeToReady",
 }
 _REQUESTS, _OUTPUT, _TOTAL = (
     KEYS[name]
@@ -109,6 +110,7 @@ def variant_rows(
         *tables.cost_columns(status.currency),
         Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
         *latencies,
+        Column("ready s", metric(KEYS["TimeToReady"]), optional=True),
         *reported,
         Column(
             "verdict",

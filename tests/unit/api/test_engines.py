@@ -88,6 +88,20 @@ def test_only_vllm_has_a_development_mode(
 
 
 @pytest.mark.parametrize(
+    ("engine", "claim", "paths"),
+    [
+        ("VLLM", "compiled", []),
+        ("SGLang", "compiled", ["server.compileCacheClaim"]),
+        ("SGLang", "", []),
+    ],
+)
+def test_a_claim_for_what_is_compiled_needs_an_engine_that_keeps_it(
+    engine: EngineName, claim: str, paths: list[str]
+) -> None:
+    assert paths_of(server(engine, compileCacheClaim=claim)) == paths
+
+
+@pytest.mark.parametrize(
     ("engine", "paths"), [("VLLM", []), ("SGLang", [".measurement.profile"])]
 )
 def test_a_profile_needs_a_known_profiler(

@@ -58,6 +58,7 @@ SWEEP_EDITS: dict[str, Any] = {
     "order": "AsListed",
     "maxParallel": 2,
     "maxRetries": 2,
+    "compareStartup": True,
     "maxFailed": 1,
     "gpuSecondsBudget": 60,
     "suspend": True,

@@ -3,18 +3,29 @@
 import errno
 import json
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 from benchrun_client.contract import ClientProgress, ModelCache, ModelFiles
-from benchrun_client.fill_lease import FillLease
+from benchrun_client.failures import RunFailure
+from benchrun_client.fill_lease import STALE_SECONDS, FillLease
 from benchrun_client.hub import (
+    Hub,
+    HubTrouble,
     RemoteFile,
-    is_about_disk,
+    as_ours,
+    is_about_claim,
     is_commit,
     why_not_written,
 )
-from benchrun_client.model_cache import Shelf, target_on_claim, wanted_files
+from benchrun_client.model_cache import (
+    Filling,
+    FillPace,
+    Shelf,
+    target_on_claim,
+    wanted_files,
+)
 from benchrun_client.run_progress import RunProgress
 from kit.polling import polling
 from unit.client.plans import plan
@@ -93,8 +104,83 @@ def test_bytes_under_way_count_and_never_more_than_the_file_has(
     assert shelf.done_bytes(COMMIT, FILES) == 5
     (shelf.blobs / "50.9a1b2c3d.incomplete").write_bytes(b"1" * 99)
     assert shelf.done_bytes(COMMIT, FILES) == 12
+    aged(shelf.unfinished())
     shelf.sweep()
     assert shelf.done_bytes(COMMIT, FILES) == 2
+
+
+def aged(files: Iterable[Path], seconds: float = STALE_SECONDS + 1) -> None:
+    """Let files look as if they were last written to so long ago."""
+    for each in files:
+        then = each.stat().st_mtime - seconds
+        os.utime(each, (then, then))
+
+
+def unfinished(shelf: Shelf, *names: str) -> list[Path]:
+    found = [shelf.blobs / f"{name}.0a1b2c3d.incomplete" for name in names]
+    for each in found:
+        each.write_bytes(b"123")
+    return found
+
+
+def lock(shelf: Shelf) -> Path:
+    path = shelf.hub_directory / ".locks" / "models--org--tiny" / "50.lock"
+    path.parent.mkdir(parents=True)
+    path.touch()
+    aged([path])
+    return path
+
+
+def test_what_another_still_writes_is_left_with_its_lock(shelf: Shelf) -> None:
+    old, new = unfinished(shelf, "50", "51")
+    aged([old])
+    held = lock(shelf)
+    shelf.sweep()
+    assert (old.exists(), new.exists(), held.exists()) == (False, True, True)
+
+
+def test_a_lock_that_a_killed_process_left_is_deleted(shelf: Shelf) -> None:
+    left = lock(shelf)
+    fresh = left.with_name("51.lock")
+    fresh.touch()
+    shelf.sweep()
+    assert (left.exists(), fresh.exists()) == (False, True)
+    assert not [each for each in shelf.notes.iterdir() if "now" in each.name]
+
+
+class HubThatStops(Hub):
+    """Leaves half a file, and lets another run take the lease if that is asked."""
+
+    def __init__(
+        self, shelf: Shelf, *, loses_lease: bool
+    ) -> None:  # Without the library.
+        self._shelf = shelf
+        self._loses_lease = loses_lease
+
+    def commit(self, cache: ModelCache) -> str:
+        return COMMIT
+
+    def files(self, cache: ModelCache, commit: str) -> tuple[RemoteFile, ...]:
+        return (RemoteFile("new.safetensors", 9, "90"),)
+
+    def download(
+        self, cache: ModelCache, commit: str, folder: Path, patterns: Sequence[str]
+    ) -> None:
+        unfinished(self._shelf, "90")
+        if self._loses_lease:
+            (self._shelf.notes / "lease").write_text("another's\n")
+        raise HubTrouble("it answers 503")
+
+
+@pytest.mark.parametrize(("loses_lease", "left"), [(False, []), (True, ["90"])])
+def test_a_failed_attempt_leaves_nothing_unless_the_lease_was_taken_from_it(
+    shelf: Shelf, left: list[str], *, loses_lease: bool
+) -> None:
+    hub = HubThatStops(shelf, loses_lease=loses_lease)
+    filling = Filling(shelf.cache, hub, lambda _: None, FillPace(try_again=()))
+    with pytest.raises(RunFailure, match="503"):
+        filling.fill()
+    assert [each.name.partition(".")[0] for each in shelf.unfinished()] == left
 
 
 def test_a_lease_has_one_holder_until_it_lets_go(tmp_path: Path) -> None:
@@ -157,9 +243,38 @@ def test_an_error_of_the_disk_names_the_claim_and_its_field(
         assert part in failure.message
 
 
-def test_what_is_about_the_disk_and_what_is_a_commit() -> None:
-    assert is_about_disk(RuntimeError("IO: No space left on device (os error 28)"))
-    assert not is_about_disk(OSError("read timed out"))
+def test_only_what_lies_on_the_claim_is_about_the_claim(shelf: Shelf) -> None:
+    blob = f"{shelf.blobs}/50"
+
+    def about(error: Exception) -> bool:
+        return is_about_claim(error, shelf.cache)
+
+    assert about(RuntimeError("IO: No space left on device (os error 28)"))
+    assert about(OSError(errno.ENOSPC, "full"))
+    assert about(OSError(errno.EACCES, "denied", blob))
+    assert about(OSError(errno.EROFS, "read-only", blob.encode()))
+    assert not about(OSError("read timed out"))
+    assert not about(OSError(errno.EACCES, "denied", "/etc/ssl/ca.pem"))
+    assert not about(OSError(errno.ENOSPC, "full", "/tmp/x"))
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES])
+def test_a_connection_that_is_not_allowed_is_the_networks(
+    shelf: Shelf, number: int
+) -> None:
+    refused = ConnectionError("cannot connect")
+    refused.__cause__ = PermissionError(number, os.strerror(number))
+    assert isinstance(as_ours(refused, shelf.cache), HubTrouble)
+    unwritable = RuntimeError("download failed")
+    unwritable.__cause__ = PermissionError(
+        number, os.strerror(number), f"{shelf.blobs}/50"
+    )
+    failure = as_ours(unwritable, shelf.cache)
+    assert isinstance(failure, RunFailure)
+    assert failure.reason == "CacheClaimReadOnly"
+
+
+def test_what_is_a_commit() -> None:
     assert [
         is_commit(r) for r in (COMMIT, COMMIT[:12], "main", COMMIT.upper())
     ] == [

@@ -401,6 +401,11 @@ WHOLE = Startup(
         ("pod 3 s, load 4 s", 6.5, Startup(pod_seconds=3.0, load_seconds=4.0)),
         ("pod 3 s", None, Startup(pod_seconds=3.0)),
         ("pod 3 s, claim warm", 3.0, Startup(pod_seconds=3.0, model="Warm")),
+        (
+            "pod 3 s, compile cache cold",
+            3.0,
+            Startup(pod_seconds=3.0, compiled="Cold"),
+        ),
         ("", 60.0, Startup()),
         ("", 60.0, None),
     ],

@@ -55,6 +55,7 @@ def tabled(
     *,
     replications: int = 1,
     missing: Mapping[str, str] | None = None,
+    starts: bool = False,
     **settings: Any,
 ) -> SweepTable:
     made = sides(given, **settings)
@@ -64,6 +65,7 @@ def tabled(
         planned=[LOAD_POINT],
         replications=replications,
         missing=missing or {},
+        starts=starts,
     )
 
 

@@ -21,6 +21,7 @@ SGLANG = Engine(
     port=launch.PORT,
     user=launch.USER,
     environment=launch.ENVIRONMENT,
+    compile_caches={},
     development_mode=None,  # a server always opens /flush_cache
     nodes=None,
     transfer=None,

@@ -28,6 +28,7 @@ VLLM = Engine(
     port=launch.PORT,
     user=launch.USER,
     environment=launch.ENVIRONMENT,
+    compile_caches=launch.COMPILE_CACHES,
     development_mode="VLLM_SERVER_DEV_MODE",
     nodes=Nodes(
         # its own guess is the address from which it would reach the internet

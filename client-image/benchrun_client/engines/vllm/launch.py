@@ -21,6 +21,11 @@ ENVIRONMENT = {
     "TORCHINDUCTOR_CACHE_DIR": "/tmp/.cache/inductor",
     "VLLM_NO_USAGE_STATS": "1",
 }
+COMPILE_CACHES = {
+    "VLLM_CACHE_ROOT": "vllm",
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+}
 FLAG_WARNINGS = {
     "--disable-log-stats": (
         ": takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks "

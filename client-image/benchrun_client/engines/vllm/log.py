@@ -133,6 +133,7 @@ def startup_phases(log: str) -> StartupPhases:
         else found.get("weights"),
         compile=compiled,
         warm_up=None if engine is None else _less(engine, compiled),
+        from_cache=_from_cache(log),
         chosen=_chosen(log),
     )
 
@@ -153,6 +154,27 @@ def _found(
         for name, pattern in patterns.items():
             if (found := pattern.search(line)) is not None:
                 yield name, line, found[1]
+
+
+# Whether graphs came from a cache:
+#
+#     Directly load the compiled graph(s) for compile range (1, 2048) from the cache, took 1.234 s
+#     Directly load AOT compilation from path /tmp/.cache/vllm/torch_compile_cache/..
+#     Cache the graph of compile range (1, 2048) for later use            "shape" in older versions
+#     Compiling a graph for compile range (1, 2048) takes 12.34 s
+
+_CACHE_WORDS = ("Directly load ", "Cache the graph ", "Compiling a graph ")
+_CACHE_LINES: Mapping[str, re.Pattern[str]] = {
+    "loaded": re.compile(
+        r"(Directly load (?:the compiled graph|the cached graph|AOT compilation))"
+    ),
+    "compiled": re.compile(r"(Cache the graph |Compiling a graph )"),
+}
+
+
+def _from_cache(log: str) -> bool | None:
+    kinds = {kind for kind, _, _ in _found(log, _CACHE_WORDS, _CACHE_LINES)}
+    return None if not kinds else "compiled" not in kinds
 
 
 def _slowest(log: str) -> Mapping[str, float]:

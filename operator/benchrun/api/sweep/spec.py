@@ -282,6 +282,9 @@ class BenchmarkSweepSpec(SpecModel):
     replications: Annotated[int, Field(ge=1, le=MAX_REPLICATIONS)] = 1
     """Runs of each variant, on a fresh server each: the unit of comparison. With 1, only the noise
     between repeats on one server is known."""
+    compare_startup: bool = False
+    """Compare the servers' time to ready, too: a row startup for each variant. Compile caches are
+    off. It takes part in the correction for multiple testing, so all intervals widen."""
     order: Order = "RandomisedBlocks"
     """RandomisedBlocks: every variant once before any is replicated. Each such block is shuffled by
     template.measurement.seed, so that a drift of the hardware does not look like an effect.

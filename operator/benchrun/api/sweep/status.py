@@ -144,7 +144,7 @@ class SweepRow(StatusModel):
 
     variant: Variant = Field(description="Name of the variant.")
     load_point: LoadPointId = Field(
-        description="Workload and load point, for example chat/rate=4."
+        description="Workload and load point, for example chat/rate=4; or startup."
     )
     runs: int = Field(
         0, description="Runs behind these figures, each a fresh server."
@@ -156,6 +156,7 @@ class SweepRow(StatusModel):
         default_factory=dict,
         description=(
             "Figures under vLLM's own names, the geometric mean over the runs; "
+            "time_to_ready_s at startup; "
             "also output_throughput_per_gpu if every variant has GPUs, and the costs of a run's "
             "rows if the template names a price. Then the figures that servers report: "
             f"{_MEANS}, the mean over the runs, and {_MAXIMA}, the highest of any run."

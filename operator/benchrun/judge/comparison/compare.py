@@ -24,6 +24,7 @@ from benchrun.judge.comparison.figures import (
     figure_of,
     rows_at,
     sentence,
+    start_figure,
     throughput_at,
 )
 from benchrun.judge.comparison.gate import HERE, answer, gate
@@ -86,12 +87,15 @@ def compare(
     ids = dict.fromkeys(
         row.load_point for run in runs for row in run.status.results
     )
+    of_load = [metric for metric in metrics if metric != api.TIME_TO_READY]
     asked = []
-    for load_point in ids:
+    for load_point in ids if of_load else ():
         hypotheses = load_point_obstacle(
             load_point, baseline, candidate
-        ) or hypotheses_at(load_point, baseline, candidate, metrics)
+        ) or hypotheses_at(load_point, baseline, candidate, of_load)
         asked.append(Pair(load_point, baseline, candidate, hypotheses))
+    if api.TIME_TO_READY in metrics:
+        asked.append(start_pair(baseline, candidate))
     load_points = compared_load_points(
         asked, equivalence_percent=equivalence_percent
     )
@@ -130,7 +134,10 @@ def compare(
     if max_regression_percent is None:
         return found
     measured = [
-        each for each in asked if any(run.row(each.load_point) for run in baseline)
+        each
+        for each in asked
+        if each.load_point == api.STARTUP
+        or any(run.row(each.load_point) for run in baseline)
     ]
     required = [
         (
@@ -193,6 +200,29 @@ class Pair(NamedTuple):
     """The hypotheses to test, or why the load point may not be compared."""
 
 
+def start_pair(before: Side, after: Side) -> Pair:
+    """Build the hypothesis on the start of the servers."""
+    alone = next(
+        (run for run in (*before, *after) if run.spec.started is None), None
+    )
+    if alone is not None:
+        reason = f"{alone.name} measured an endpoint, which it did not start"
+        return Pair(api.STARTUP, before, after, reason)
+    kinds = {
+        server.startup.compiled: run.name
+        for run in (*before, *after)
+        for server in run.status.servers
+        if server.startup is not None and server.startup.compiled is not None
+    }
+    if len(kinds) > 1:
+        said = ", ".join(f"{kind} in {name}" for kind, name in kinds.items())
+        return Pair(api.STARTUP, before, after, f"compile cache: {said}"[:300])
+    figures = start_figure(before), start_figure(after)
+    return Pair(
+        api.STARTUP, before, after, [Hypothesis(api.TIME_TO_READY, *figures)]
+    )
+
+
 def hypotheses_at(
     load_point: str,
     before: Side,
@@ -230,7 +260,11 @@ def compared_load_points(
             )
             continue
         found = [next(changes) for _ in hypotheses]
-        throughput_of = throughput_at(load_point, (*before, *after))
+        throughput_of = (
+            None
+            if load_point == api.STARTUP
+            else throughput_at(load_point, (*before, *after))
+        )
         # Paired: each run of one side has one of the other that sent the same.
         sent, same = (
             sorted(run.traffic(load_point) or "" for run in side)

@@ -13,12 +13,24 @@ from statistics import fmean
 from benchrun import api
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.throughput import arrivals_reason, common, compared_figure
-from benchrun.measure import SIGNIFICANT_DIGITS, Contrast, detected_text, mean_of
+from benchrun.measure import (
+    SIGNIFICANT_DIGITS,
+    Contrast,
+    detected_text,
+    known,
+    mean_of,
+)
 
 ROUNDING_ERROR = (10.0 ** (1 - SIGNIFICANT_DIGITS)) ** 2 / 12
 """Largest squared error of a logarithm that comes from rounding results. It is added to the noise,
 because values that agree to the last digit need not be equal."""
 ONE_REPEAT = "noise unknown, because there is only one repeat: raise spec.repeats"
+ONE_START = (
+    "noise unknown, because each side has only one start: compare two or more runs a side (a "
+    "sweep, or lists of runs in `benchrun compare`)"
+)
+_SQUARED_SECOND = 1 / 12
+"""Squared error in s² of an instant that is known to the second, as Kubernetes tells them."""
 FEW_SERVERS = (
     f"a percentile is compared between {api.MIN_SERVERS_OF_PERCENTILES} "
     "servers a side or more"
@@ -97,18 +109,7 @@ def _figure_of(
     if key.startswith("p") and len(values) < api.MIN_SERVERS_OF_PERCENTILES:
         return NoisyFigure(math.exp(fmean(values)), problem=FEW_SERVERS)
     if len(values) > 1:
-        mean = mean_of(values)
-        noise = replace(mean, squared_error=max(mean.squared_error, ROUNDING_ERROR))
-        blocks = {
-            run.block: value
-            for run, value in zip(side, values, strict=True)
-            if run.block is not None
-        }
-        return NoisyFigure(
-            math.exp(mean.estimate),
-            noise,
-            log_blocks=blocks if len(blocks) == len(values) else {},
-        )
+        return _over_servers(side, values, least_error=ROUNDING_ERROR)
     row = rows[0]
     value = compared_figure(row, key, among=among)
     cv = row.repeat_cv_percent.get(key)
@@ -119,6 +120,59 @@ def _figure_of(
         value,
         Contrast(values[0], max(squared_error, ROUNDING_ERROR), row.repeats - 1),
     )
+
+
+def _over_servers(
+    side: Sequence[MeasuredRun], values: Sequence[float], *, least_error: float
+) -> NoisyFigure:
+    """Return the figure of several fresh servers from the logarithm of each one's value."""
+    mean = mean_of(values)
+    noise = replace(mean, squared_error=max(mean.squared_error, least_error))
+    blocks = {
+        run.block: value
+        for run, value in zip(side, values, strict=True)
+        if run.block is not None
+    }
+    return NoisyFigure(
+        math.exp(mean.estimate),
+        noise,
+        log_blocks=blocks if len(blocks) == len(values) else {},
+    )
+
+
+def start_figure(side: Sequence[MeasuredRun]) -> NoisyFigure:
+    """Return the time to ready of one side in seconds, without the pull of images.
+
+    Whether a node has an image is chance, and not the configuration's merit. Each run gives one
+    value, so that the noise is that of fresh servers.
+    """
+    found = [(run, time_to_ready(run.status.servers)) for run in side]
+    for run, seconds in found:
+        if not isinstance(seconds, float):
+            return NoisyFigure(None, problem=f"{run.name}: {seconds}")
+    values = [math.log(s) for _, s in found if isinstance(s, float)]
+    if len(values) == 1:
+        return NoisyFigure(math.exp(values[0]), problem=ONE_START)
+    second = _SQUARED_SECOND / math.exp(2 * fmean(values)) / len(values)
+    return _over_servers(side, values, least_error=max(ROUNDING_ERROR, second))
+
+
+def time_to_ready(servers: Sequence[api.ServerStatus]) -> float | str:
+    """Return the seconds from scheduled to healthy less the pull of images, or why not known."""
+    seconds = [each.seconds_to_ready for each in servers]
+    pulls = [
+        None if each.startup is None else each.startup.image_pull_seconds
+        for each in servers
+    ]
+    ready = known(seconds)
+    if not ready:
+        return "its time to ready is not known"
+    if any(each.restarts for each in servers):
+        return "its server restarted"
+    if (pulled := known(pulls)) == [] or len(pulled) < len(pulls):
+        return "how long its image was pulled is not known"
+    rest = max(ready) - max(pulled)
+    return rest if 0 < rest < math.inf else "its time to ready is not known"
 
 
 _SPOKEN = {

@@ -33,8 +33,9 @@ from benchrun.judge.comparison.compare import (
     hypotheses_at,
     limits,
     outcome_of,
+    start_pair,
 )
-from benchrun.judge.comparison.figures import figure_of, throughput_at
+from benchrun.judge.comparison.figures import figure_of, start_figure, throughput_at
 from benchrun.judge.explain.profile import profiled_row, with_profile
 from benchrun.judge.status_size import (
     cut_to,
@@ -67,19 +68,22 @@ def table(
     planned: Sequence[str],
     replications: int,
     missing: Mapping[str, str],
+    starts: bool = False,
 ) -> SweepTable:
     """Build the table of a sweep: its rows, scope and outcomes.
 
     Planned load points are rows of every variant. A load that only a search has tried is a row of
-    the variants that tried it. `missing` says, by variant, why it has no figures.
+    the variants that tried it. `missing` says, by variant, why it has no figures. With `starts`
+    there is a row for the start of each variant's servers, too.
     """
     load_points = load_points_of(sides, planned)
+    asked_at = [*load_points, *((api.STARTUP,) if starts else ())]
     base = next(side for side in sides if side.variant.name == baseline)
     pairs = [
         (side, load_point)
         for side in sides
         if side is not base
-        for load_point in load_points
+        for load_point in asked_at
     ]
     asked = [
         _asked(base, side, load_point, replications=replications)
@@ -107,6 +111,13 @@ def table(
         )
         for side, load_point in shown
     ]
+    if starts:
+        rows += [
+            _start_row(
+                side, compared.get((side.variant.name, api.STARTUP)), missing
+            )
+            for side in sides
+        ]
     notes = {
         side.variant.name: _note(base, side) for side in sides if side is not base
     }
@@ -118,7 +129,7 @@ def table(
     ]
     outcomes = {
         side.variant.name: outcome_of(
-            [compared[side.variant.name, load_point] for load_point in load_points]
+            [compared[side.variant.name, load_point] for load_point in asked_at]
         )
         for side in sides
         if side is not base and side.runs
@@ -145,10 +156,14 @@ def _asked(base: Side, side: Side, load_point: str, *, replications: int) -> Pai
     """
     before = base.runs_at(load_point)
     after = side.runs_at(load_point)
+    if load_point == api.STARTUP:
+        before, after = base.runs, side.runs
     if (
         reason := _reason(base, side, load_point, replications=replications)
     ) is not None:
         return Pair(load_point, before, after, reason[:300])
+    if load_point == api.STARTUP:
+        return start_pair(before, after)
     servers = [each.variant.spec.server for each in (base, side)]
     is_split = any(
         server is not None and server.disaggregated is not None
@@ -176,9 +191,9 @@ def _reason(
         return f"the baseline {base.variant.name} has no run that was measured to its end"
     before = base.runs_at(load_point) or base.runs
     after = side.runs_at(load_point) or side.runs
-    reason = obstacle(before, after, swept=True) or load_point_obstacle(
-        load_point, before, after
-    )
+    reason = obstacle(before, after, swept=True)
+    if reason is None and load_point != api.STARTUP:
+        reason = load_point_obstacle(load_point, before, after)
     if reason is None and replications > 1 and len(after) == 1:
         return ONE_LEFT
     return reason
@@ -232,6 +247,31 @@ def _row(
         verdict=worst_verdict((*(row.verdict for _, row in found), *doubt))
         or "Unknown",
         reason=None if compared is None else compared.reason,
+    )
+
+
+def _start_row(
+    side: Side, compared: api.ComparedLoadPoint | None, missing: Mapping[str, str]
+) -> SweepRow:
+    """Build the row of the start of a variant's servers."""
+    figure = start_figure(side.runs) if side.runs else None
+    value = None if figure is None else rounded(figure.value)
+    reason = (
+        missing.get(side.variant.name, "not measured")
+        if figure is None
+        else (compared and compared.reason)
+        or (figure.problem if value is None else None)
+    )
+    bare = {"baseline": None, "value": None}
+    changes = [] if compared is None else compared.changes
+    return SweepRow(
+        variant=side.variant.name,
+        load_point=api.STARTUP,
+        runs=len(side.runs),
+        metrics={} if value is None else {api.KEYS[api.TIME_TO_READY]: value},
+        changes=[each.model_copy(update=bare) for each in changes],
+        verdict="Unknown" if value is None else "Valid",
+        reason=None if reason is None else reason[:300],
     )
 
 
@@ -352,6 +392,7 @@ def sweep_table(
         planned=planned,
         replications=spec.replications,
         missing=missing,
+        starts=spec.compare_startup,
     )
     able = contenders(sides, load_points_of(sides, planned))
     names = [variant.name for variant in listed]

@@ -77,6 +77,37 @@ def test_startup_phases_are_read_from_the_log(
     assert VLLM.startup_phases(log) == expected
 
 
+LOADED = (
+    "(EngineCore pid=7) INFO 11-21 10:00:55 [backends.py:295] [backbone] Directly load the "
+    "compiled graph(s) for compile range (1, 2048) from the cache, took 1.234 s"
+)
+LOADED_WHOLE = (
+    "INFO 11-21 10:00:55 [decorators.py:319] Directly load AOT compilation from path "
+    "/compile-cache/0/vllm/torch_compile_cache/torch_aot_compile/ab/rank_0_0/model"
+)
+COMPILED = (
+    "INFO 11-21 10:00:55 [backends.py:382] Cache the graph of compile range (1, 2048) for later "
+    "use\nINFO 11-21 10:00:55 [backends.py:398] Compiling a graph for compile range (1, 2048) "
+    "takes 12.34 s"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        pytest.param(LOADED, True, id="graphs"),
+        pytest.param(LOADED_WHOLE, True, id="all at once"),
+        pytest.param(COMPILED, False, id="compiled"),
+        pytest.param(f"{LOADED}\n{COMPILED}", False, id="a part was compiled"),
+        pytest.param(GPU_0_32, None, id="not told"),
+    ],
+)
+def test_the_log_tells_whether_graphs_came_from_a_cache(
+    log: str, expected: bool | None
+) -> None:
+    assert VLLM.startup_phases(log).from_cache is expected
+
+
 CONFIG = (
     "(EngineCore pid=374) INFO 11-21 10:00:02 [core.py:133] Initializing a V1 LLM engine "
     "(v0.32.0) with config: model='org/m', "

@@ -70,6 +70,25 @@ def test_what_the_server_chose_stands_beside_what_it_reports() -> None:
         assert chosen.items() <= server.reported.items()
 
 
+def test_whether_the_claim_had_what_is_compiled_is_told_where_there_is_one() -> (
+    None
+):
+    def told(claim: str | None, *, from_cache: bool | None) -> str | None:
+        server = dict(Scene().spec["server"]) | {"compileCacheClaim": claim}
+        phases = StartupPhases(from_cache=from_cache)
+        scene = HEALTHY_SERVER.with_spec(server=server).with_answers(
+            {WANTED: Answer(Start(phases, image_pull_seconds=None))}
+        )
+        found = startup(scene)
+        assert found is not None
+        return found.compiled
+
+    assert told("compiled", from_cache=True) == "Warm"
+    assert told("compiled", from_cache=False) == "Cold"
+    assert told("compiled", from_cache=None) is None
+    assert told("", from_cache=True) is None
+
+
 def test_it_is_kept_when_the_operator_starts_anew() -> None:
     repeated = LOOKED_AT.settled().operator_restarted()
     assert startup(repeated) == STARTUP
