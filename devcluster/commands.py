@@ -60,7 +60,7 @@ def _run(settings: Settings, typed: argparse.Namespace) -> int:
         case "lws":
             leader_worker_set.install(settings)
         case "argocd":
-            tools.make_argocd_health(settings)
+            tools.make_argocd_engine(settings)
         case "build":
             images.build(settings, _build(typed))
         case "load":
@@ -132,9 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "lws", help="install LeaderWorkerSet, which servers on several nodes need"
     )
-    commands.add_parser(
-        "argocd", help="build Argo CD's engine for health scripts, for test-long"
-    )
+    commands.add_parser("argocd", help="build Argo CD's engine, for test-long")
     one = commands.add_parser(
         "build", help="build an image, and load it if the cluster is up"
     )

@@ -1,9 +1,13 @@
-// Argocd-health runs Argo CD's own engine for health scripts: the program that
-// reads the ConfigMap argocd-cm in a cluster, without the cluster.
+// Argocd-engine runs what Argo CD itself runs over objects, without a cluster.
 //
-// The first argument is the value that users write into argocd-cm, a Lua script.
-// Standard input has objects in JSON, one after the other. Each is answered by
-// one line of JSON: the word for the object's health, and the message.
+//	argocd-engine health HEALTH.lua
+//	argocd-engine diff
+//
+// Standard input has objects in JSON, one after the other, and each is answered
+// by one line of JSON. `health` runs the script as argocd-cm would have it run:
+// the word for the object's health, and its message. `diff` takes pairs, an
+// object as in Git and the same as in the cluster: whether Argo CD would call it
+// OutOfSync, and what it expects in the cluster.
 package main
 
 import (
@@ -13,6 +17,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/argoproj/argo-cd/gitops-engine/pkg/diff"
 	"github.com/argoproj/argo-cd/v3/pkg/apis/application/v1alpha1"
 	"github.com/argoproj/argo-cd/v3/util/lua"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,39 +27,79 @@ import (
 var version = "unknown"
 
 func main() {
-	if os.Args[1] == "version" {
-		fmt.Println(version)
-		return
-	}
-	if err := answer(os.Args[1], os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+	if err := run(os.Args[1:], json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)); err != nil {
+		fmt.Fprintln(os.Stderr, "argocd-engine:", err)
 		os.Exit(1)
 	}
 }
 
-func answer(file string, objects io.Reader, answers io.Writer) error {
-	script, err := os.ReadFile(file)
-	if err != nil {
-		return err
+func run(arguments []string, objects *json.Decoder, answers *json.Encoder) error {
+	if len(arguments) == 1 && arguments[0] == "version" {
+		fmt.Println(version)
+		return nil
 	}
-	decoder, encoder := json.NewDecoder(objects), json.NewEncoder(answers)
+	if len(arguments) == 1 && arguments[0] == "diff" {
+		return eachAnswered(objects, answers, func(inGit *unstructured.Unstructured) (any, error) {
+			inCluster := &unstructured.Unstructured{}
+			if err := objects.Decode(inCluster); err != nil {
+				return nil, err
+			}
+			return difference(inGit, inCluster)
+		})
+	}
+	if len(arguments) == 2 && arguments[0] == "health" {
+		script, err := os.ReadFile(arguments[1])
+		if err != nil {
+			return err
+		}
+		return eachAnswered(objects, answers, func(object *unstructured.Unstructured) (any, error) {
+			return health(object, string(script))
+		})
+	}
+	return errors.New("usage: health FILE or diff")
+}
+
+func eachAnswered(
+	objects *json.Decoder,
+	answers *json.Encoder,
+	answer func(*unstructured.Unstructured) (any, error),
+) error {
 	for {
 		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+		if err := objects.Decode(object); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		// Without useOpenLibs, as argocd-cm has it unless somebody opens the libraries.
-		own := v1alpha1.ResourceOverride{HealthLua: string(script)}
-		key := lua.GetConfigMapKey(object.GroupVersionKind())
-		found, err := lua.ResourceHealthOverrides{key: own}.GetResourceHealth(object)
+		found, err := answer(object)
 		if err != nil {
 			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
-		word := map[string]string{"word": string(found.Status), "message": found.Message}
-		if err := encoder.Encode(word); err != nil {
+		if err := answers.Encode(found); err != nil {
 			return err
 		}
 	}
+}
+
+func health(object *unstructured.Unstructured, script string) (any, error) {
+	// Without useOpenLibs, as argocd-cm has it unless somebody opens the libraries.
+	own := v1alpha1.ResourceOverride{HealthLua: script}
+	key := lua.GetConfigMapKey(object.GroupVersionKind())
+	found, err := lua.ResourceHealthOverrides{key: own}.GetResourceHealth(object)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"word": string(found.Status), "message": found.Message}, nil
+}
+
+func difference(inGit, inCluster *unstructured.Unstructured) (any, error) {
+	found, err := diff.Diff(inGit, inCluster)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{
+		"modified": found.Modified,
+		"live":     json.RawMessage(found.NormalizedLive),
+		"expected": json.RawMessage(found.PredictedLive),
+	}, nil
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-_MADE_BY = {"argocd-health": "argocd"}
+_MADE_BY = {"argocd-engine": "argocd"}
 """The commands of programs that `tools` leaves out."""
 
 
