@@ -2,6 +2,7 @@
 of the chart or of a run breaks OpenShift's restricted-v2."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import MAX_DEFAULTS_BYTES, Applied, RunDefaults
+from benchrun.plan.run_defaults import ServerDefaults
 from benchrun.runtime.settings import OperatorSettings
 from cel_expr_python import cel
 from chart.rendering import (
@@ -17,6 +19,7 @@ from chart.rendering import (
     MODES,
     REPOSITORY,
     Object,
+    notes,
     only,
     refusal,
     render,
@@ -175,6 +178,12 @@ def test_a_wrong_value_is_refused_before_anything_is_installed(
     words: str, runs: dict[str, Any]
 ) -> None:
     assert words in refusal({"runs": runs})
+
+
+def test_the_notes_name_fields_for_nodes_with_gpus() -> None:
+    named = set(re.findall(r"runs\.server\.(\w+)", notes()))
+    assert named == {"tolerations", "runtimeClassName"}
+    assert named <= ServerDefaults.model_json_schema()["properties"].keys()
 
 
 def test_chart_and_operator_know_the_same_fields() -> None:

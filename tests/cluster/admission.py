@@ -21,12 +21,12 @@ def create(namespace: Namespace, obj: Object, *, dry_run: bool = True) -> Object
     return found
 
 
-def refused_pod(namespace: Namespace, pod: Mapping[str, Any]) -> str:
+def refused_pod(namespace: Namespace, pod: Mapping[str, Any], **labels: str) -> str:
     """What the API server says against the spec of a pod; nothing where it admits it."""
     manifest = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "any"},
+        "metadata": {"name": "any", "labels": labels},
         "spec": dict(pod),
     }
     try:

@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,38 +119,43 @@ def _deleted(made: Object) -> None:
     )
 
 
+PROPER: Object = {
+    "containers": [
+        {
+            "name": "c",
+            "image": "i",
+            "resources": {"limits": {"cpu": "1", "memory": "1Gi"}},
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "capabilities": {"drop": ["ALL"]},
+                "runAsNonRoot": True,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+        }
+    ]
+}
+"""A pod that lacks a label alone."""
+LABELLED = {LABEL: "any"}
+
+
 def _wait_until_in_force(namespace: Namespace) -> None:
-    root = {"containers": [{"name": "c", "image": "i"}]}
-    for _ in polling("the policies are in force", seconds=60):
-        told = refused_pod(namespace, root)
-        if "restricted-v2" in told and LABEL in told:
-            break
-    security = {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
-    amounts = {"limits": {"cpu": "1", "memory": "1Gi"}}
-    container = {
-        "name": "c",
-        "image": "i",
-        "securityContext": security,
-        "resources": amounts,
-    }
-    pod = {
+    """Wait until each policy does what it is there for; Pod Security and quotas do so at once."""
+    foreign = {**PROPER, "securityContext": {"seLinuxOptions": {"level": "s0"}}}
+    manifest = {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": "any", "labels": {LABEL: "any"}},
-        "spec": {"containers": [container]},
+        "metadata": {"name": "any", "labels": LABELLED},
+        "spec": PROPER,
     }
-    for _ in polling("users come from the namespace", seconds=60):
-        try:
-            made = create(namespace, pod)
-        except CommandFailed:  # The quota is not known yet.
+    for _ in polling("the policies are in force", seconds=60):
+        if LABEL not in refused_pod(namespace, PROPER):
             continue
-        if made["spec"].get("securityContext", {}).get("runAsUser") == UIDS.start:
-            break
+        if "restricted-v2" not in refused_pod(namespace, foreign, **LABELLED):
+            continue
+        with suppress(CommandFailed):  # The quota is not known yet.
+            made = create(namespace, manifest)["spec"]["securityContext"]
+            if made.get("runAsUser") == made.get("fsGroup") == UIDS.start:
+                break
 
 
 DEFAULT_LIMITS: Object = {

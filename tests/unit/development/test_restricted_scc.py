@@ -5,7 +5,13 @@ from typing import Any
 
 import pytest
 from cel_expr_python import cel
-from kit.restricted_scc import UIDS, admission_policy, violations
+from kit.restricted_scc import (
+    UIDS,
+    admission_policy,
+    assigning_policy,
+    requiring_label,
+    violations,
+)
 
 CONTAINER: dict[str, Any] = {
     "name": "c",
@@ -92,3 +98,36 @@ def test_function_and_policy_agree(
         is not True
     ]
     assert bool(failed) == bool(refused), failed
+
+
+def evaluated(expression: str, **pod: Any) -> bool:
+    environment = cel.NewEnv(variables={"object": cel.Type.DYN})
+    program = environment.compile(expression)
+    return program.eval(data={"object": pod}).value() is True
+
+
+def test_users_are_assigned_to_pods_that_name_none() -> None:
+    policy, binding = assigning_policy("user", "lab")
+    (condition,) = policy["spec"]["matchConditions"]
+    expected = {"runAsUser": False, "runAsNonRoot": True}
+    for field, is_assigned in expected.items():
+        spec = pod(**{field: 1})
+        assert evaluated(condition["expression"], spec=spec) is is_assigned
+    assert evaluated(condition["expression"], spec={"containers": []})
+    assert binding["kind"] == f"{policy['kind']}Binding"
+    assert binding["spec"].keys() == {"policyName", "matchResources"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "admitted"),
+    [
+        ({}, False),
+        ({"labels": {"team": "a"}}, False),
+        ({"labels": {"example.com/cost": "1"}}, True),
+    ],
+)
+def test_a_label_is_required(metadata: dict[str, Any], admitted: bool) -> None:
+    policy, binding = requiring_label("label", "lab", "example.com/cost")
+    (rule,) = policy["spec"]["validations"]
+    assert evaluated(rule["expression"], metadata=metadata) is admitted
+    assert binding["spec"]["validationActions"] == ["Deny"]
