@@ -95,6 +95,7 @@ test-long: .venv devcluster-up images test-experiments ## The longer proofs: exp
 	$(PYTEST) tests/devcluster
 	$(PYTEST) tests/client
 	$(DEVCLUSTER) lws
+	$(DEVCLUSTER) kueue
 	$(PYTEST) tests/long $(EXPERIMENTS:%=--ignore=%)
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
 	$(PYTEST) $(LONG_CLUSTER)

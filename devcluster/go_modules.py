@@ -23,6 +23,8 @@ ACTIONLINT = Path(__file__).parent / "actionlint"
 ACTIONLINT_MODULE = "github.com/rhysd/actionlint"
 LWS = Path(__file__).parent / "lws"
 LEADER_WORKER_SET = "sigs.k8s.io/lws"
+KUEUE = Path(__file__).parent / "kueue"
+KUEUE_MODULE = "sigs.k8s.io/kueue"
 
 
 def required_version(go_mod: str, module: str) -> str:

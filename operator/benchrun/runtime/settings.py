@@ -150,6 +150,8 @@ class OperatorSettings(BaseModel):
         tuple[dict[str, Any], ...], BeforeValidator(_json)
     ] = Field((), description="a JSON list of NetworkPolicy peers")
     """Further peers that may connect to servers."""
+    # whether runs may wait in queues of Kueue, which needs rights over Workloads
+    kueue: Flag = False
     run_defaults: Annotated[RunDefaults, BeforeValidator(_run_defaults)] = (
         NO_DEFAULTS
     )
