@@ -96,6 +96,7 @@ test-long: .venv devcluster-up images test-experiments ## The longer proofs: exp
 	$(PYTEST) tests/client
 	$(DEVCLUSTER) lws
 	$(DEVCLUSTER) argocd
+	$(DEVCLUSTER) kueue
 	$(PYTEST) tests/long $(EXPERIMENTS:%=--ignore=%)
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
 	$(PYTEST) $(LONG_CLUSTER)

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from devcluster import (
     base_images,
+    controllers,
     down,
     go_modules,
     images,
     leader_worker_set,
     node,
+    queueing,
     registries,
     status,
     tools,
@@ -58,9 +60,11 @@ def _run(settings: Settings, typed: argparse.Namespace) -> int:
         case "vllm":
             vllm_cpu.make(settings)
         case "lws":
-            leader_worker_set.install(settings)
+            controllers.install(settings, leader_worker_set.LWS)
         case "argocd":
             tools.make_argocd_engine(settings)
+        case "kueue":
+            controllers.install(settings, queueing.KUEUE)
         case "build":
             images.build(settings, _build(typed))
         case "load":
@@ -133,6 +137,9 @@ def _parser() -> argparse.ArgumentParser:
         "lws", help="install LeaderWorkerSet, which servers on several nodes need"
     )
     commands.add_parser("argocd", help="build Argo CD's engine, for test-long")
+    commands.add_parser(
+        "kueue", help="install Kueue, in whose queues runs can wait for their GPUs"
+    )
     one = commands.add_parser(
         "build", help="build an image, and load it if the cluster is up"
     )

@@ -12,6 +12,8 @@ from typing import Any
 from devcluster.settings import NODE_NAME, Settings
 
 PAUSE_IMAGE = "localhost/pause:dev"
+FRONT_PROXY = "front-proxy"
+"""Name of what the API server shows the servers of aggregated APIs, when it asks for a client."""
 CLUSTER_DOMAIN = "cluster.local"
 
 

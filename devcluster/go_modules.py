@@ -26,6 +26,8 @@ GITOPS = Path(__file__).parent / "gitops"
 ARGO_CD = Path(__file__).parent / "argocd"
 LWS = Path(__file__).parent / "lws"
 LEADER_WORKER_SET = "sigs.k8s.io/lws"
+KUEUE = Path(__file__).parent / "kueue"
+KUEUE_MODULE = "sigs.k8s.io/kueue"
 
 
 def required_version(go_mod: str, module: str) -> str:

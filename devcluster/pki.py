@@ -28,6 +28,10 @@ def make(settings: Settings) -> dict[str, str]:
     if not (folder / "complete").exists():
         _make_certificates(settings, folder)
         (folder / "complete").touch()
+    proxy = configs.FRONT_PROXY
+    if not (folder / f"{proxy}.crt").exists():  # a cluster of an older devcluster
+        extensions = "extendedKeyUsage=clientAuth\n"
+        _certificate(folder, proxy, f"/CN={proxy}", extensions)
     tokens = {
         user.name: _token(folder / f"{user.name}.token") for user in configs.USERS
     }

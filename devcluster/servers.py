@@ -5,7 +5,7 @@ All functions here are pure.
 
 from dataclasses import dataclass
 
-from devcluster.configs import CLUSTER_DOMAIN
+from devcluster.configs import CLUSTER_DOMAIN, FRONT_PROXY
 from devcluster.settings import NODE_NAME, Settings
 
 
@@ -72,6 +72,14 @@ def _api_server(settings: Settings) -> Server:
         "kubelet-client-certificate": pki / "kubelet-client.crt",
         "kubelet-client-key": pki / "kubelet-client.key",
         "kubelet-preferred-address-types": "InternalIP",
+        # aggregated APIs, such as the one in which Kueue says who waits in a queue
+        "requestheader-client-ca-file": pki / "ca.crt",
+        "requestheader-allowed-names": FRONT_PROXY,
+        "requestheader-username-headers": "X-Remote-User",
+        "requestheader-group-headers": "X-Remote-Group",
+        "requestheader-extra-headers-prefix": "X-Remote-Extra-",
+        "proxy-client-cert-file": pki / f"{FRONT_PROXY}.crt",
+        "proxy-client-key-file": pki / f"{FRONT_PROXY}.key",
         "service-cluster-ip-range": settings.service_cidr,
         "service-account-issuer": f"https://kubernetes.default.svc.{CLUSTER_DOMAIN}",
         "service-account-key-file": pki / "sa.pub",

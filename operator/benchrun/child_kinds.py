@@ -34,6 +34,7 @@ class ChildKind:
 
 
 LEADER_WORKER_SET = "LeaderWorkerSet"
+WORKLOAD = "Workload"
 KINDS: Mapping[str, ChildKind] = {
     "Deployment": ChildKind(
         group="apps",
@@ -94,6 +95,16 @@ KINDS: Mapping[str, ChildKind] = {
         has_pods=False,
         is_deleted=False,
         switch=None,
+    ),
+    WORKLOAD: ChildKind(
+        group="kueue.x-k8s.io",
+        version="v1beta1",
+        plural="workloads",
+        holds_gpu=False,
+        must_be_known=False,
+        has_pods=False,
+        is_deleted=True,
+        switch="kueue.enabled",
     ),
 }
 """Every kind that a run's objects have. The pods that these make are watched beside them."""

@@ -39,6 +39,8 @@ ANNOTATION_HOLD = f"{GROUP}/hold-seconds"
 """Seconds that a server may be held after it was scheduled. Read by the CronJob `release`, which
 deletes servers when no operator runs."""
 
+LABEL_QUEUE = "kueue.x-k8s.io/queue-name"
+"""Kueue's own: on a run it names the LocalQueue, in the run's namespace, in which the run waits."""
 LABEL_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Index of a pod in its indexed Job."""
 LABEL_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
@@ -62,6 +64,7 @@ ROLE_PLAN = "plan"
 ROLE_STAGE = "stage"
 ROLE_TIMELINE = "timeline"
 ROLE_RESULT = "result"
+ROLE_QUEUE = "queue"
 
 # Names of the main containers.
 CLIENT_CONTAINER = "client"
@@ -99,6 +102,15 @@ def group_name(run: str, uid: str) -> str:
     It has at most 49 characters: StatefulSets and their labels add fourteen.
     """
     return f"br-{run}-{_digits(uid)[:5]}"
+
+
+def queued_name(run: str, uid: str, attempt: int) -> str:
+    """Return the name of the Workload with which a run waits for its quota.
+
+    After an eviction the run waits again, with another one: what is said of one is never taken for
+    another.
+    """
+    return child_name(run, uid, f"queue-{attempt}")
 
 
 def stage_name(run: str, uid: str, sequence: int) -> str:

@@ -159,6 +159,19 @@ def test_the_right_to_servers_over_several_nodes_can_be_left_out() -> None:
     }
 
 
+def test_queues_take_rights_over_workloads_and_nothing_in_the_queues_themselves() -> (
+    None
+):
+    rules = named(
+        render({"kueue": {"enabled": True}}), "ClusterRole", "bench-benchrun"
+    )["rules"]
+    assert granted(rules) == OPERATOR | {
+        "kueue.x-k8s.io/workloads": CHILD - {"watch"},
+        "kueue.x-k8s.io/resourceflavors": {"get"},
+        "visibility.kueue.x-k8s.io/localqueues/pendingworkloads": {"get"},
+    }
+
+
 def test_in_namespace_scope_there_is_one_role_in_each_watched_namespace_and_none_for_the_cluster() -> (
     None
 ):

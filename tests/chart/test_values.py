@@ -183,6 +183,12 @@ def test_a_wrong_value_is_refused_by_name(values: Object, complaint: str) -> Non
     assert complaint in refusal(values)
 
 
+def test_queues_in_namespace_scope_are_refused() -> None:
+    assert "kueue.enabled needs rbac.scope=cluster" in refusal(
+        {"rbac": {"scope": "namespace"}, "kueue": {"enabled": True}}
+    )
+
+
 def test_watched_namespaces_without_namespace_scope_are_refused() -> None:
     assert "watchNamespaces needs rbac.scope=namespace" in refusal(
         {"watchNamespaces": ["team-a"]}

@@ -13,6 +13,9 @@
 {{- if and .Values.release.enabled (eq (include "benchrun.serviceAccountName" .) (include "benchrun.releaseAccount" .)) -}}
 {{- fail "\n\nserviceAccount.name and release.serviceAccount.name must be two accounts: the CronJob has less rights than the operator.\n" -}}
 {{- end -}}
+{{- if and .Values.kueue.enabled (ne .Values.rbac.scope "cluster") -}}
+{{- fail "\n\nkueue.enabled needs rbac.scope=cluster: ResourceFlavors, which the operator reads, belong to no namespace.\n" -}}
+{{- end -}}
 {{- if and $policies.egress.enabled (not $policies.operator) -}}
 {{- fail "\n\nnetworkPolicies.egress.enabled needs networkPolicies.operator=true: both are the same NetworkPolicy.\n" -}}
 {{- end -}}

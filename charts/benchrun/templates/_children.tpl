@@ -21,9 +21,14 @@
 - apiGroups: ["networking.k8s.io"]
   resources: [networkpolicies]
   verbs: [get, list, watch, create]
+{{- if .Values.kueue.enabled }}
+- apiGroups: ["kueue.x-k8s.io"]
+  resources: [workloads]
+  verbs: [get, list, create, delete]
+{{- end }}
 {{- end -}}
 
 {{/* The kinds of these objects that make no pods, as JSON. */}}
 {{- define "benchrun.plainChildren" -}}
-[{"group": "", "resources": ["services"]}, {"group": "", "resources": ["configmaps"]}, {"group": "networking.k8s.io", "resources": ["networkpolicies"]}]
+[{"group": "", "resources": ["services"]}, {"group": "", "resources": ["configmaps"]}, {"group": "networking.k8s.io", "resources": ["networkpolicies"]}, {"group": "kueue.x-k8s.io", "resources": ["workloads"]}]
 {{- end -}}

@@ -19,6 +19,14 @@ What a run is made of is created, deleted and never changed; of pods, which cont
   verbs: [update]
 {{- end }}
 {{ include "benchrun.childRules" . }}
+{{- if .Values.kueue.enabled }}
+- apiGroups: [kueue.x-k8s.io]
+  resources: [resourceflavors] # node labels and tolerations of the pods that were given a quota
+  verbs: [get]
+- apiGroups: [visibility.kueue.x-k8s.io]
+  resources: [localqueues/pendingworkloads] # a run's place in its queue
+  verbs: [get]
+{{- end }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [list, watch]

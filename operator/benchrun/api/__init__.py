@@ -77,6 +77,7 @@ from benchrun.api.measurement import (
     Objective,
     RuleSeverity,
 )
+from benchrun.api.queueing import FlavorToleration, Placement, QueueStatus
 from benchrun.api.result_document import (
     MAX_PACKED_RESULT_BYTES,
     MAX_RESULT_BYTES,
@@ -275,6 +276,7 @@ __all__ = [
     "Explanation",
     "Figure",
     "Finding",
+    "FlavorToleration",
     "Gate",
     "Headline",
     "HttpUrl",
@@ -295,12 +297,14 @@ __all__ = [
     "ObjectiveResult",
     "Outcome",
     "Phase",
+    "Placement",
     "PodOverrides",
     "PooledDistributions",
     "ProfileLimit",
     "ProfileStatus",
     "Progress",
     "Quantity",
+    "QueueStatus",
     "Reason",
     "ReplicaFigures",
     "Resources",

@@ -10,6 +10,7 @@ from benchrun.api import measurement, workloads
 from benchrun.api.base import NUMBER, Rule, SpecModel, Unique, entries, exactly_one
 from benchrun.api.comparison import Baseline, Cost
 from benchrun.api.measurement import Client, Measurement, Objective, Validity
+from benchrun.api.queueing import WhenEvicted
 from benchrun.api.server import (
     ChatTemplate,
     Endpoint,
@@ -278,10 +279,13 @@ class BenchmarkRunSpec(SpecModel):
     cancel: bool = Field(
         False, description="End the run and free its GPU. Can't be undone."
     )
+    when_evicted: WhenEvicted = "QueueAgain"
+    """What happens if Kueue takes the quota away before everything is measured. QueueAgain: what
+    was measured is deleted, and the run waits in its queue again. End: the run ends."""
     pending_deadline_seconds: Deadline = Field(
         0,
-        description="Longest wait for a node (a GPU), and for a download to a cacheClaim; 0 means "
-        "no limit.",
+        description="Longest wait for a node (a GPU), for a quota in a queue of Kueue, and for a "
+        "download to a cacheClaim; 0 means no limit.",
     )
     startup_deadline_seconds: Deadline = 1800
     """Longest time from scheduled to healthy; 0 means no limit. Can only be lowered once the run is

@@ -18,6 +18,7 @@ from benchrun.api.comparison import (
     ThroughputOf,
 )
 from benchrun.api.conditions import Conditions, ConditionStatus, Reason
+from benchrun.api.queueing import QueueStatus
 from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
 from benchrun.api.verdicts import Severity, Verdict
 
@@ -680,6 +681,7 @@ class BenchmarkRunStatus(RunInstants):
     )
     ending: EndingStatus | None = None
     blocked: Blocked | None = None
+    queue: QueueStatus | None = None
     estimate: Estimate | None = Field(None, description="How large the run is.")
     servers: list[ServerStatus] = entries(
         8, "The servers, one entry a role.", key="role"

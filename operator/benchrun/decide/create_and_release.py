@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from benchrun_client.contract import digest_of_token
 
 from benchrun import names, plan
-from benchrun.api import Reason, Truncated, as_many_as_fit
-from benchrun.child_kinds import SERVER_KINDS
+from benchrun.api import QueueStatus, Reason, Truncated, as_many_as_fit
+from benchrun.child_kinds import KINDS, SERVER_KINDS, WORKLOAD
 from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import RESULT_ROLES, Facts, Manifest, Ref
 from benchrun.decide.patience import RECORDS_SECONDS, lasted
@@ -28,6 +28,8 @@ from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
 from benchrun.observe import Child, child_of, instant, untrusted_json as raw
 
+_POD_MAKERS = frozenset(name for name, kind in KINDS.items() if kind.has_pods)
+
 
 def missing_children(state: RunState) -> tuple[Manifest, ...]:
     """Return the manifests of the run's objects that do not exist yet.
@@ -39,7 +41,7 @@ def missing_children(state: RunState) -> tuple[Manifest, ...]:
         return ()
     wanted = [*_fence(state), *_client(state), *_server(state)]
     return tuple(
-        m
+        plan.placed(m, state.placements) if m["kind"] in _POD_MAKERS else m
         for m in wanted
         if state.children.named(m["kind"], m["metadata"]["name"]) is None
     )
@@ -77,17 +79,35 @@ def release_servers(facts: Facts) -> tuple[Ref, ...]:
     return tuple(ref_to(facts, c) for c in ours if not (c.deleting and is_released))
 
 
+def release_quota(state: Possessions) -> tuple[Ref, ...]:
+    """Return the run's Workloads, which are to be deleted, once nothing holds a GPU any more.
+
+    The next in the queue would otherwise find the GPU taken. Where the operator may not use Kueue
+    any more, the garbage collector deletes them with the run.
+    """
+    serving = any(p.role in names.SERVING_ROLES for p in state.children.pods)
+    servers = any(c.kind in SERVER_KINDS for c in state.children.objects)
+    if serving or servers or not state.facts.context.kueue:
+        return ()
+    return tuple(
+        ref_to(state.facts, c)
+        for c in state.children.objects
+        if c.kind == WORKLOAD and not c.deleting
+    )
+
+
 def release_all(facts: Facts) -> tuple[Ref, ...]:
-    """Return the servers, then the client's Jobs, of a run whose spec is not valid.
+    """Return the servers, then the client's Jobs and Workloads, of a run with an invalid spec.
 
     The run's own objects are recognised by their owner's uid.
     """
-    jobs = (
+    kinds = ("Job", WORKLOAD) if facts.context.kueue else ("Job",)
+    others = (
         c
         for c in facts.children.objects
-        if c.kind == "Job" and c.owner_uid == facts.run.uid and not c.deleting
+        if c.kind in kinds and c.owner_uid == facts.run.uid and not c.deleting
     )
-    return (*release_servers(facts), *(ref_to(facts, c) for c in jobs))
+    return (*release_servers(facts), *(ref_to(facts, c) for c in others))
 
 
 def ref_to(facts: Facts, child: Child) -> Ref:
@@ -133,6 +153,21 @@ def _client(state: RunState) -> list[Manifest]:
     return [config_map, *meeting] if job.plan_digest in (None, digest) else meeting
 
 
+def queued_workload(state: RunState, queue: QueueStatus) -> Manifest:
+    """Return the manifest of the Workload that asks for the quota of all the run's pods."""
+    makers = [
+        _job(state, None),
+        *(plan.workload(state.owner, r) for r in _roles(state)),
+    ]
+    return plan.workload_manifest(
+        state.owner,
+        queue=queue.name,
+        attempt=queue.attempt,
+        makers=makers,
+        noted=_noted(state),
+    )
+
+
 def _job(state: RunState, plan_digest: str | None) -> Manifest:
     context = state.facts.context
     return plan.client_job(
@@ -160,24 +195,26 @@ def _server(state: RunState) -> list[Manifest]:
     measured already. With a claim for the model, the client has also said at which commit it is.
     """
     owner = state.owner
-    context = state.facts.context
-    image = state.spec.client.image or context.client_image
-    policy = context.client_image_pull_policy
-    limit = context.max_hold_seconds
-    started = plan.server_roles(
-        owner,
-        state.served_spec,
-        client_image=image,
-        pull_policy=policy,
-        max_hold_seconds=limit,
-        applied=state.applied,
-    )
+    started = _roles(state)
     workloads = [
         plan.workload(owner, role)
         for role in started
         if state.client_ready and state.client_heard and state.model_is_there
     ]
     return [*(plan.service(owner, role) for role in started), *workloads]
+
+
+def _roles(state: RunState) -> Sequence[plan.Role]:
+    """Return the roles of servers that the run starts; none for an endpoint."""
+    context = state.facts.context
+    return plan.server_roles(
+        state.owner,
+        state.served_spec,
+        client_image=state.spec.client.image or context.client_image,
+        pull_policy=context.client_image_pull_policy,
+        max_hold_seconds=context.max_hold_seconds,
+        applied=state.applied,
+    )
 
 
 def _fence(state: RunState) -> list[Manifest]:

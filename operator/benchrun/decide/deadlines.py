@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from benchrun import names
 from benchrun.api import Condition, ModelStatus, Reason, find_condition, timestamp
+from benchrun.decide.quota import why_waiting
 from benchrun.decide.refusals import no_pod, refusal, why_unmade
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, diagnosed, instant
@@ -123,6 +124,9 @@ class Deadline:
 
 def deadlines(state: RunState) -> tuple[Deadline, ...]:
     """Return the deadlines that are running now."""
+    if state.waits_in_queue:
+        queue = _queue(state)
+        return () if queue is None else (queue,)
     if state.status.server_ready_time is None:
         of_server = (
             (_endpoint(state),)
@@ -151,6 +155,18 @@ def _deadline(
     if since is None or seconds == 0:
         return None
     return Deadline(reason, since + timedelta(seconds=seconds), message)
+
+
+def _queue(state: RunState) -> Deadline | None:
+    """Return the deadline from when the run has waited for its quota, without a pod of its own."""
+    queue = state.status.queue
+    seconds = state.spec.pending_deadline_seconds
+    message = (
+        f"the run got no quota within pendingDeadlineSeconds ({seconds} s): "
+        f"{why_waiting(state)}"
+    )
+    since = None if queue is None else instant(queue.since)
+    return _deadline(Reason.PENDING_DEADLINE, since, seconds, message)
 
 
 def _client_pending(state: RunState) -> Deadline | None:

@@ -19,6 +19,8 @@ from benchrun.decide import (
     condition_table,
     create_and_release,
     early_endings,
+    queueing,
+    quota,
     server_status,
 )
 from benchrun.decide.condition_table import PhaseStep, current_step, progress
@@ -80,8 +82,10 @@ def decide(facts: Facts) -> Decision:
         return Decision(status=status, forget=True)
     if api.has_ended(status.conditions):
         return _after_finish(Possessions(facts=facts, status=status))
-    begun = status.accepted_time is not None or (
-        status.phase == "Suspended" and facts.run.spec.get("suspend") is True
+    begun = (
+        status.accepted_time is not None
+        or status.queue is not None
+        or (status.phase == "Suspended" and facts.run.spec.get("suspend") is True)
     )
     try:
         spec = accept(facts.run, begun=begun)
@@ -95,7 +99,8 @@ def decide(facts: Facts) -> Decision:
         state.ending is None and not state.server_exists and not state.begun
     )
     has_client = state.child("Job", names.ROLE_CLIENT) is not None
-    if facts.run.left_out and not spec.cancel and going_nowhere and not has_client:
+    waits = going_nowhere and status.queue is None
+    if facts.run.left_out and not spec.cancel and waits and not has_client:
         return _without_room(state)
     if spec.suspend and not spec.cancel and going_nowhere:
         step = PhaseStep(
@@ -105,12 +110,23 @@ def decide(facts: Facts) -> Decision:
         )
         # The clock of the deadlines stands still: it starts anew with the run.
         seen = _with_step(state, step)
-        gone = create_and_release.release_client(state)
+        gone = (
+            *create_and_release.release_client(state),
+            *create_and_release.release_quota(state),
+        )
+        queue = queueing.parked(state)
         seen = seen.model_copy(
-            update={"accepted_time": None, "blocked": None, "model": None}
+            update={
+                "accepted_time": None,
+                "blocked": None,
+                "model": None,
+                "queue": queue,
+            }
         )
         return Decision(status=seen, delete=gone, events=_step_events(state, step))
-    state = early_endings.with_blocked(state)
+    state = early_endings.with_blocked(quota.joined(state))
+    if quota.is_voided(state):
+        return _void(state)
     server = early_endings.server_diagnosis(state)
     client = early_endings.client_diagnosis(state)
     end = early_endings.ending(state, server=server, client=client)
@@ -120,6 +136,8 @@ def decide(facts: Facts) -> Decision:
         or early_endings.profile_lost(state, server=server, client=client)
     ):
         return _end(state, end, server=server)
+    if state.waits_in_queue:
+        return _wait_in_queue(state)
     endpoint = server_status.endpoint_pods(state)
     # A Service's pods must be known before the plan is written: their counters are read at every
     # edge.
@@ -130,6 +148,79 @@ def decide(facts: Facts) -> Decision:
     ):
         return _look_up_endpoint(state, endpoint)
     return _go_on(state, server=server, client=client)
+
+
+def _wait_in_queue(state: RunState) -> Decision:
+    """Decide on a run without its quota: of it only a Workload exists, and no deadline runs.
+
+    Only pendingDeadlineSeconds is counted. Once there is a quota it is noted, and nothing is made
+    before that note is written.
+    """
+    if queueing.left_queue(state):
+        moved = quota.with_queue(state, queueing.next_queue(state))
+        return Decision(
+            status=_queued_status(moved, queueing.waiting_step(state)),
+            delete=create_and_release.release_quota(state),
+            requeue_after_seconds=SHORTEST_WAIT_SECONDS,
+        )
+    query = queueing.flavors_wanted(state)
+    if (granted := queueing.admitted(state)) is not None:
+        step = queueing.waiting_step(state)
+        status = _queued_status(quota.with_queue(state, granted), step)
+        return Decision(
+            status=status,
+            queued=quota.to_read(state),
+            requeue_after_seconds=SHORTEST_WAIT_SECONDS,
+        )
+    step = with_refusal(state, queueing.waiting_step(state))
+    ends = [
+        *(d.ends_at for d in deadlines(state)),
+        *patience_ends(state, (refusal(state),)),
+    ]
+    waits = [
+        max(SHORTEST_WAIT_SECONDS, (at - state.now).total_seconds()) for at in ends
+    ]
+    if query is not None:
+        waits.append(LOOK_AGAIN_SECONDS)
+    return Decision(
+        status=_queued_status(state, step),
+        apply=queueing.to_queue(state),
+        lookups=() if query is None else (query,),
+        queued=quota.to_read(state),
+        requeue_after_seconds=min(waits, default=None),
+    )
+
+
+def _void(state: RunState) -> Decision:
+    """Decide on a run that lost its quota before all was measured, and waits for it again."""
+    if queueing.is_void(state):
+        step = queueing.voided_step(state)
+        anew = replace(state, status=queueing.begun_anew(state))
+        return Decision(
+            status=_queued_status(anew, step),
+            forget=True,
+            requeue_after_seconds=SHORTEST_WAIT_SECONDS,
+        )
+    step = queueing.voided_step(state)
+    noted = quota.with_queue(state, queueing.voided_queue(state))
+    is_news = noted.status.queue != state.status.queue
+    until = quota.leaves_until(state)
+    waits = [LOOK_AGAIN_SECONDS]
+    if until is not None:
+        waits.append(
+            max(SHORTEST_WAIT_SECONDS, (until - state.now).total_seconds())
+        )
+    return Decision(
+        status=_with_step(noted, step),
+        delete=queueing.to_void(state),
+        events=(Event(step.reason, step.message, warning=True),) if is_news else (),
+        requeue_after_seconds=SHORTEST_WAIT_SECONDS if is_news else min(waits),
+    )
+
+
+def _queued_status(state: RunState, step: PhaseStep) -> BenchmarkRunStatus:
+    """Return the status of a run without a quota; the clock of the other deadlines stands still."""
+    return _with_step(state, step).model_copy(update={"accepted_time": None})
 
 
 def _go_on(
@@ -158,6 +249,7 @@ def _go_on(
         apply=(*create_and_release.missing_children(state), *stored_now),
         scrape=server_status.scrape_targets(state),
         pull=server_status.pull_target(state),
+        queued=quota.to_read(state),
         lookups=tuple(query for query in wanted if query is not None),
         acknowledge=create_and_release.to_acknowledge(state, stored_now),
         events=_step_events(state, step),
@@ -200,6 +292,7 @@ def _end(
         delete=(
             *create_and_release.release_servers(state.facts),
             *(create_and_release.release_client(state) if end is not None else ()),
+            *create_and_release.release_quota(state),
         ),
         apply=stored_now,
         pull=server_status.pull_target(state),
@@ -615,6 +708,7 @@ def rests(facts: Facts) -> bool:
     left = (
         *create_and_release.release_servers(facts),
         *create_and_release.release_client(held),
+        *create_and_release.release_quota(held),
         *create_and_release.to_prune(held),
     )
     return (
@@ -646,6 +740,7 @@ def _after_finish(state: Possessions) -> Decision:
     waits += [ttl - age_seconds] if ttl is not None and not expired else []
     servers_and_records = (
         *create_and_release.release_servers(state.facts),
+        *create_and_release.release_quota(state),
         *create_and_release.to_prune(state),
     )
     return Decision(

@@ -28,7 +28,7 @@ from benchrun.api import (
 )
 from benchrun.measure import bucketed
 from benchrun.measure.metrics_page import Sample, ServerFacts
-from benchrun.observe import Children, Run
+from benchrun.observe import Children, Flavor, Run
 from benchrun.plan import NO_DEFAULTS, PackedResult, RunDefaults
 
 T = TypeVar("T")
@@ -117,6 +117,13 @@ class EndpointPods(Query[tuple[str, ...]]):
 
     service: str
     port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flavors(Query[tuple[Flavor, ...]]):
+    """The ResourceFlavors of these names. Queried until all could be read."""
+
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +307,10 @@ class Collected:
     is_judging_counted: bool = False
     # when the deletion of the servers was requested
     released_at: datetime | None = None
+    gone_workloads: set[int] = field(default_factory=set)
+    """Attempts whose Workload the API server said to be gone."""
+    places: dict[int, int] = field(default_factory=dict)
+    """How many are ahead in the queue, by the number of the attempt."""
 
     def next_sequence(self, first: int) -> int:
         """Return the sequence, from `first` on, of the first record that was not received."""
@@ -382,6 +393,8 @@ class Context:
     network_policy_peers: tuple[
         Manifest, ...
     ] = ()  # further NetworkPolicy peers that may connect to servers
+    # whether runs may wait in queues of Kueue
+    kueue: bool = False
     run_defaults: RunDefaults = NO_DEFAULTS
     """The platform's defaults, for runs whose plan is not made yet."""
     archive: bool = False
@@ -444,6 +457,17 @@ class PullTarget:
 
 
 @dataclass(frozen=True, slots=True)
+class QueuedWorkload:
+    """A Workload to read again and again, since no watch tells of it."""
+
+    name: str
+    attempt: int
+    queue: (
+        str | None
+    )  # queue in which its place is looked up; None: it has its quota
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """An event for people who watch the run or sweep; it is posted once."""
 
@@ -469,6 +493,8 @@ class Decision:
         ScrapeTarget, ...
     ] = ()  # endpoints to scrape from now on; all others are dropped
     pull: PullTarget | None = None  # the client to follow from now on
+    # the Workload to read from now on; None: none
+    queued: QueuedWorkload | None = None
     # the client is told that records below this sequence are stored
     acknowledge: int | None = None
     lookups: tuple[

@@ -14,6 +14,7 @@ from benchrun.api import Reason
 from benchrun.decide.deadlines import deadlines, out_of_time
 from benchrun.decide.decision import CANCELLED, Ending, LogTail
 from benchrun.decide.patience import blocked_by, with_patience
+from benchrun.decide.quota import ended_by_eviction
 from benchrun.decide.refusals import (
     refusal,
     refused_now,
@@ -102,6 +103,7 @@ def _causes(
     """
     mismatch = state.collected.client.mismatch
     progress = state.collected.client.progress
+    yield ended_by_eviction(state)
     yield _terminal(refusal(state))
     if server is not None and server.reason == Reason.EVICTED:
         # that another pod took its place is only a consequence

@@ -13,9 +13,11 @@ from benchrun.observe import instant
 
 
 def unneeded_servers(facts: Facts) -> tuple[Ref, ...]:
-    """Return the servers of a run that ends, has ended, is cancelled, or took too long."""
+    """Return the servers of a run that ends, has ended, is cancelled, was evicted, or is late."""
     status = read_leniently(BenchmarkRunStatus, facts.run.status)
+    is_evicted = status.queue is not None and status.queue.evicted_time is not None
     ends = status.ending is not None or status.server_released_time is not None
+    ends = ends or is_evicted
     is_cancelled = facts.run.spec.get("cancel") is True
     if facts.run.deleting or has_ended(status.conditions) or ends or is_cancelled:
         return release_servers(facts)

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 
 from benchrun import names
 from benchrun.api import Reason
+from benchrun.child_kinds import LEADER_WORKER_SET, WORKLOAD
 from benchrun.decide.condition_table import PhaseStep
 from benchrun.decide.decision import RESULT_ROLES, PodsRefused, RefusedObject
 from benchrun.decide.patience import with_patience
@@ -35,10 +36,17 @@ UNMADE_SECONDS = 3  # seconds that an object may take to make its pods before th
 LOOK_AGAIN_SECONDS = 10.0
 # seconds between two attempts to store records that were refused
 STORE_AGAIN_SECONDS = 15
-_NOT_INSTALLED = (
-    "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are made "
-    "of; the run then continues by itself."
-)
+_NOT_INSTALLED = {
+    LEADER_WORKER_SET: (
+        "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are "
+        "made of; the run then continues by itself."
+    ),
+    WORKLOAD: (
+        "Install Kueue (https://kueue.sigs.k8s.io), one of whose queues the run's label "
+        f"{names.LABEL_QUEUE} names; the run then continues by itself."
+    ),
+}
+"""What to do where the cluster lacks a kind."""
 
 
 def diagnose_refusal(
@@ -52,7 +60,7 @@ def diagnose_refusal(
         return Diagnosis(Reason.CHILD_REFUSED, message, False, Patience.RETRIED)
     what = f"{refused.kind} {refused.name} is refused by the API server: {words}"
     if refused.is_kind_missing:
-        message = f"{what}. {_NOT_INSTALLED}"
+        message = f"{what}. {_NOT_INSTALLED.get(refused.kind, '')}"
         return Diagnosis(Reason.NOT_INSTALLED, message, False, Patience.RETRIED)
     if not refused.curable and not is_ruling_on_valid(refused.message):
         where = place.part if place.has_pod else "the spec"

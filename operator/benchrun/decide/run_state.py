@@ -13,10 +13,12 @@ from benchrun.api import (
     BenchmarkRunSpec,
     BenchmarkRunStatus,
     Blocked,
+    Placement,
     first_problem,
     timestamp,
     without,
 )
+from benchrun.child_kinds import WORKLOAD
 from benchrun.decide.decision import Collected, Ending, Facts, LogTail
 from benchrun.observe import NO_SPEC, Child, Children, Pod, Run
 from benchrun.plan import (
@@ -197,14 +199,26 @@ class RunState(Possessions):
     def applied(self) -> Applied:
         """Return what holds for this run of the platform's defaults.
 
-        It is read from the plan once that is made, else from the client's Job, so that another
-        operator changes nothing. What has none was made by an older release, which had no defaults.
+        It is read from the plan once that is made, else from the client's Job or from the Workload
+        of the run's quota, so that another operator changes nothing. What has none was made by an
+        older release, which had no defaults.
         """
         run = self.facts.run
         context = self.facts.context
         current = applied_to(run.labels, context.run_defaults)
-        made = self.plan or self.children.named(
-            "Job", names.child_name(run.name, run.uid, names.ROLE_CLIENT)
+        queue = self.status.queue
+        made = (
+            self.plan
+            or self.children.named(
+                "Job", names.child_name(run.name, run.uid, names.ROLE_CLIENT)
+            )
+            or (
+                self.children.named(
+                    WORKLOAD, names.queued_name(run.name, run.uid, queue.attempt)
+                )
+                if queue is not None
+                else None
+            )
         )
         if made is None:
             return current
@@ -223,7 +237,34 @@ class RunState(Possessions):
 
     @cached_property
     def owner(self) -> Owner:
-        return replace(super().owner, labels=self.applied.labels)
+        """Return the run as its objects name it.
+
+        The label of a queue that the run waits in is not copied onto them: Kueue would have each of
+        them wait there, too.
+        """
+        copied = self.applied.labels
+        if self.status.queue is not None:
+            copied = tuple(
+                label for label in copied if label[0] != names.LABEL_QUEUE
+            )
+        return replace(super().owner, labels=copied)
+
+    @property
+    def queue_label(self) -> str | None:
+        """Return the queue of Kueue that the run's label names; None: it names none."""
+        return dict(self.facts.run.labels).get(names.LABEL_QUEUE) or None
+
+    @property
+    def placements(self) -> list[Placement]:
+        """Return what the run's pods get from its queue; nothing without a queue."""
+        queue = self.status.queue
+        return [] if queue is None else queue.placements
+
+    @property
+    def waits_in_queue(self) -> bool:
+        """Return whether the run has no quota yet from the queue that it waits in."""
+        queue = self.status.queue
+        return queue is not None and queue.admitted_time is None
 
     @cached_property
     def effective(self) -> BenchmarkRunSpec:

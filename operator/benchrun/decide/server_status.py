@@ -304,7 +304,11 @@ def _of_pods(
     facts = state.collected.server_facts.get(pod.name) or ServerFacts()
     status = state.status
     started = state.effective.started
-    selected = (started.pod.node_selector if started is not None else None) or {}
+    given = next((p for p in state.placements if p.role == pod.role), None)
+    selected = {
+        **(given.node_selector if given is not None else {}),
+        **((started.pod.node_selector if started is not None else None) or {}),
+    }
     # Addresses seen before are kept: pods go one after the other once a run has ended, before it is
     # judged.
     addresses = [

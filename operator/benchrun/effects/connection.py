@@ -259,6 +259,7 @@ class Resource:
         return "/".join([parts[0], *(quote(part, safe="") for part in parts[1:])])
 
 
+_QUEUEING = child_kinds.KINDS[child_kinds.WORKLOAD]
 RESOURCES = {
     KIND: Resource(GROUP, VERSION, PLURAL),
     SWEEP_KIND: Resource(GROUP, VERSION, SWEEP_PLURAL),
@@ -268,6 +269,9 @@ RESOURCES = {
     },
     "Pod": Resource("", "v1", "pods"),
     "Event": Resource("", "v1", "events"),
+    "ResourceFlavor": Resource(
+        _QUEUEING.group, _QUEUEING.version, "resourceflavors"
+    ),
     "EndpointSlice": Resource("discovery.k8s.io", "v1", "endpointslices"),
 }
 CHILD_KINDS = (

@@ -15,7 +15,7 @@ from ipaddress import IPv6Address, ip_address
 
 from benchrun import names
 from benchrun.api import plain_text, timestamp
-from benchrun.child_kinds import EXTENSION_KINDS, SERVER_KINDS
+from benchrun.child_kinds import EXTENSION_KINDS, SERVER_KINDS, WORKLOAD
 from benchrun.decide import (
     Compilations,
     Event,
@@ -32,6 +32,7 @@ from benchrun.effects.connection import (
     Connection,
     Json,
     QueryParameters,
+    Resource,
 )
 from benchrun.effects.errors import (
     ClusterError,
@@ -70,6 +71,9 @@ MANAGED_BY_CLUSTER = (
 )
 """Label of EndpointSlices that the cluster makes from pods. Others, made by hand or mirrored from
 Endpoints, may hold any address."""
+VISIBILITY = "visibility.kueue.x-k8s.io"
+"""API group with which Kueue says who waits in a queue."""
+PLACES = 1000  # most Workloads of a queue among which a run's place is looked for
 COMPONENT = "benchrun-operator"
 _AS_US: QueryParameters = (("fieldManager", names.FIELD_MANAGER),)
 CountWrite = Callable[[str, str, str], None]
@@ -87,14 +91,14 @@ class KubernetesApi:
     async def apply(self, manifest: Json) -> Json:
         """Create the object, or return the existing one if it is the operator's own.
 
-        A run is returned whole, other kinds with their metadata only. Raises Occupied if the
-        existing object has another owner, NotServed if the cluster lacks the kind.
+        Runs and Workloads are returned whole, other kinds with their metadata only. Raises Occupied
+        if the existing object has another owner, NotServed if the cluster lacks the kind.
         """
         kind = manifest["kind"]
         namespace = manifest["metadata"]["namespace"]
         name = manifest["metadata"]["name"]
         resource = RESOURCES[kind]
-        accept = JSON if kind == names.KIND else METADATA_ONLY
+        accept = JSON if kind in (names.KIND, WORKLOAD) else METADATA_ONLY
         try:
             return await self._write(
                 "POST", kind, namespace, body=manifest, query=_AS_US, accept=accept
@@ -176,6 +180,35 @@ class KubernetesApi:
         return await self._connection.json(
             "GET", RESOURCES[kind].path(namespace, name)
         )
+
+    async def resource_flavor(self, name: str) -> Json:
+        """Return a ResourceFlavor of Kueue, which has no namespace."""
+        return await self._connection.json(
+            "GET", RESOURCES["ResourceFlavor"].path(None, name), most=PAGE_BYTES
+        )
+
+    async def ahead_in_queue(
+        self, namespace: str, queue: str, workload: str
+    ) -> int | None:
+        """Return how many Workloads are ahead of this one in its ClusterQueue; None: not known."""
+        path = Resource(VISIBILITY, "v1beta1", "localqueues").path(
+            namespace, queue, "pendingworkloads"
+        )
+        query = (("limit", str(PLACES)),)
+        page = await self._connection.json(
+            "GET", path, query=query, most=PAGE_BYTES
+        )
+        found = next(
+            (
+                item
+                for item in raw.mappings(page.get("items"))
+                if raw.mapping(item.get("metadata")).get("name") == workload
+            ),
+            None,
+        )
+        if found is None:
+            return None
+        return max(0, raw.number(found.get("positionInClusterQueue")))
 
     async def list(
         self,

@@ -29,8 +29,10 @@ from benchrun.measure import bucketed, encode
 from benchrun.observe import (
     Child,
     Children,
+    Flavor,
     Key,
     Run,
+    flavor_of,
     image_pull_seconds,
     labels_of,
     packed,
@@ -152,6 +154,14 @@ async def _exporter(
             f"no {query.kind.upper()} exporter runs on node {query.node}"
         )
     return found
+
+
+async def _flavors(
+    tools: Tools, _: About, query: decision.Flavors
+) -> tuple[Flavor, ...]:
+    return tuple(
+        [flavor_of(await tools.cluster.resource_flavor(n)) for n in query.names]
+    )
 
 
 async def _pods_refused(
@@ -343,6 +353,7 @@ KINDS: Mapping[type[decision.Query[Any]], Kind] = {
     decision.Compilations: Kind(_compilations, seconds=5.0),
     decision.EndpointPods: Kind(_endpoint_pods, seconds=10.0, retry_seconds=4.0),
     decision.Exporter: Kind(_exporter, seconds=10.0),
+    decision.Flavors: Kind(_flavors, seconds=10.0, retry_seconds=9.0),
     decision.Judging: Kind(_judgement, seconds=None),
     decision.LogTail: Kind(
         lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q),

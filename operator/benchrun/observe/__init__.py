@@ -17,6 +17,7 @@ from benchrun.observe.pod_failures import (
     first_diagnosis,
     is_structural,
 )
+from benchrun.observe.quotas import Flavor, Quota, flavor_of
 from benchrun.observe.refusals import (
     Means,
     Place,
@@ -87,11 +88,13 @@ __all__ = [
     "Diagnosis",
     "Evidence",
     "FinishedRun",
+    "Flavor",
     "Key",
     "Means",
     "Patience",
     "Place",
     "Pod",
+    "Quota",
     "Run",
     "Sweep",
     "SweptRun",
@@ -106,6 +109,7 @@ __all__ = [
     "find_pod_with_hidden_cause",
     "finished_run_of",
     "first_diagnosis",
+    "flavor_of",
     "image_pull_seconds",
     "in_short",
     "instant",

@@ -16,8 +16,10 @@ from pydantic import ValidationError
 from benchrun import names
 from benchrun.api import as_many_as_fit, is_gpu
 from benchrun.api.sweep import KIND as SWEEP_KIND
+from benchrun.child_kinds import WORKLOAD
 from benchrun.observe import untrusted_json as raw
 from benchrun.observe.noted_defaults import noted_defaults
+from benchrun.observe.quotas import quota_of
 from benchrun.observe.views import (
     Child,
     Controller,
@@ -138,10 +140,17 @@ def _declared(body: raw.Object) -> dict[str, Any]:
 
 
 def labels_of(body: raw.Object) -> tuple[tuple[str, str], ...]:
-    """Return the labels that users set, sorted by name, at most `MAX_LABELS`."""
+    """Return the labels that users set, sorted by name, at most `MAX_LABELS`.
+
+    That of a queue is never left out: without it the run would start without a quota.
+    """
     labels = raw.mapping(raw.mapping(body.get("metadata")).get("labels"))
-    own = sorted(name for name in labels if not name.startswith(f"{names.GROUP}/"))
-    return tuple((name, raw.text(labels[name])) for name in own[:MAX_LABELS])
+    own = sorted(
+        (name for name in labels if not name.startswith(f"{names.GROUP}/")),
+        key=lambda name: (name != names.LABEL_QUEUE, name),
+    )
+    kept = sorted(own[:MAX_LABELS])
+    return tuple((name, raw.text(labels[name])) for name in kept)
 
 
 MAX_LABELS = 32
@@ -182,10 +191,11 @@ def child_of(kind: str, body: raw.Object) -> Child:
         stored_bytes=raw.number(annotations.get(names.ANNOTATION_BYTES)),
         created_at=raw.instant(metadata.get("creationTimestamp")),
         failure=_failure(kind, raw.mapping(body.get("status"))),
+        quota=quota_of(body) if kind == WORKLOAD else None,
     )
 
 
-_NOTING_ROLES = (names.ROLE_PLAN, names.ROLE_CLIENT)
+_NOTING_ROLES = (names.ROLE_PLAN, names.ROLE_CLIENT, names.ROLE_QUEUE)
 MAX_ENVELOPE_CHARS = 2048  # More than the JSON of the longest envelope has.
 
 

@@ -11,6 +11,7 @@ from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.observe import untrusted_json as raw
 from benchrun.observe.noted_defaults import NotedDefaults
+from benchrun.observe.quotas import Quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Child:
     created_at: datetime | None = None
     # Failure in its own status: a Deployment's ReplicaFailure, a Job's Failed message.
     failure: str | None = None
+    quota: Quota | None = None  # Of a Workload: what Kueue says of it.
 
 
 @dataclass(frozen=True, slots=True)

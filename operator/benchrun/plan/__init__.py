@@ -35,6 +35,7 @@ from benchrun.plan.mounted_files import (
     served_name,
 )
 from benchrun.plan.network_policies import OPERATOR_LABELS, network_policy_manifests
+from benchrun.plan.queued_workload import placed, workload_manifest
 from benchrun.plan.run_defaults import (
     COMPILE_CLAIM,
     MAX_DEFAULTS_BYTES,
@@ -53,6 +54,7 @@ from benchrun.plan.run_defaults import (
     with_defaults,
 )
 from benchrun.plan.server_manifests import (
+    Role,
     answering_args,
     answering_servers,
     cpu_limits,
@@ -138,6 +140,7 @@ __all__ = [
     "Owner",
     "PackedResult",
     "PlannedRun",
+    "Role",
     "RunDefaults",
     "TimelinePart",
     "Variant",
@@ -175,6 +178,7 @@ __all__ = [
     "objective_error",
     "own_fields",
     "place_in_repeat",
+    "placed",
     "plan_config_map",
     "plan_of_client",
     "planned_runs",
@@ -212,4 +216,5 @@ __all__ = [
     "with_defaults",
     "worker_pod",
     "workload",
+    "workload_manifest",
 ]

@@ -241,10 +241,20 @@ class Indexes:
         return changed
 
     def mark_deleting(self, kind: str, namespace: str, name: str, uid: str) -> None:
-        """Record that the object's deletion was requested; a watch event tells when it is gone."""
+        """Record that the object's deletion was requested; a watch event tells when it is gone.
+
+        Nothing tells that of what is not watched. If it also has no pods, it is gone at once, so
+        that a run which begins anew does not take it for its own.
+        """
         key = views.Key(kind, namespace, name)
-        if (seen := self._seen.get(key)) is not None and seen.uid == uid:
+        if (seen := self._seen.get(key)) is None or seen.uid != uid:
+            return
+        if _watched(seen.view) or kind in SERVER_KINDS:
             self._seen[key] = replace(seen, view=replace(seen.view, deleting=True))
+            return
+        for listing in self._listings:
+            listing.deleted.add(uid)
+        self._remove(key, uid)
 
     def drop(self, key: views.Key, uid: str) -> None:
         """Remove an object that does not exist any more; another object of its name stays."""

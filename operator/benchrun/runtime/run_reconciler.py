@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from benchrun import names
 from benchrun.api import Reason, has_only_progress, status_changes
-from benchrun.child_kinds import EXTENSION_KINDS, SERVER_KINDS
+from benchrun.child_kinds import EXTENSION_KINDS, SERVER_KINDS, WORKLOAD
 from benchrun.decide import (
     RESULT_ROLES,
     Collected,
@@ -122,6 +122,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.memories = Memories(RunMemory)
+        quotas = (WORKLOAD,) if self.context.kueue else ()
+        self._holding = (*SERVER_KINDS, "Job", *quotas)
 
     def known(self, key: Key) -> Run | None:
         """Return the run from the index; None if the index does not have it."""
@@ -262,7 +264,12 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if lets_go and not failed and _can_wait(run, decision):
             return 0.0  # servers of other runs are released before the rest of this reconcile
         self.sessions.follow(
-            key, run, memory, scrape=decision.scrape, pull=decision.pull
+            key,
+            run,
+            memory,
+            scrape=decision.scrape,
+            pull=decision.pull,
+            queued=decision.queued,
         )
         refused = collected.refused_object
         unapplied = await self._apply(key, run, decision, memory)
@@ -479,7 +486,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         self, key: Key, is_meant: Callable[[Child], bool]
     ) -> list[ClusterError]:
         held = self._held(key, is_meant)
-        servers_first = sorted(held, key=lambda child: child.kind == "Job")
+        servers_first = sorted(held, key=lambda c: self._holding.index(c.kind))
         failed = await self.delete(
             Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first
         )
@@ -490,12 +497,12 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return failed
 
     def _held(self, key: Key, is_meant: Callable[[Child], bool]) -> Iterator[Child]:
-        """Yield the servers and Jobs under a run's name that `is_meant` accepts.
+        """Yield the servers, Jobs and Workloads under a run's name that `is_meant` accepts.
 
         Those that are being deleted are left out.
         """
         for child in self.indexes.children(key).objects:
-            is_held = child.kind in (*SERVER_KINDS, "Job") and not child.deleting
+            is_held = child.kind in self._holding and not child.deleting
             if is_held and is_meant(child):
                 yield child
 
@@ -515,7 +522,8 @@ def _has_a_name_of(key: Key, child: Child) -> bool:
         names.child_name(key.name, uid, child.role),
         names.group_name(key.name, uid),
     )
-    return child.name in given
+    queued = names.child_name(key.name, uid, names.ROLE_QUEUE)
+    return child.name in given or child.name.startswith(f"{queued}-")
 
 
 def _deletes_servers(decision: Decision) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import count
 
 from benchrun import names
-from benchrun.child_kinds import LEADER_WORKER_SET
-from benchrun.decide import PullTarget, ScrapeTarget
+from benchrun.child_kinds import LEADER_WORKER_SET, WORKLOAD
+from benchrun.decide import Collected, PullTarget, QueuedWorkload, ScrapeTarget
 from benchrun.effects import ClusterError, Fetcher, KubernetesApi, NotFound
 from benchrun.observe import Key, Run, child_of, untrusted_json as raw
 from benchrun.runtime.background_tasks import Work, doubling, keep_doing
@@ -23,8 +24,12 @@ logger = logging.getLogger(__name__)
 FIRST_RESTART_SECONDS = 1.0
 LONGEST_RESTART_SECONDS = 60.0
 GROUP_SECONDS = 5.0
-"""Seconds between two reads of a LeaderWorkerSet, which is not watched since a cluster may lack the
-kind."""
+"""Seconds between two reads of a LeaderWorkerSet or Workload: they are not watched, since a cluster
+may lack the kinds."""
+
+PLACE_TURNS = (
+    6  # reads of a Workload for each look at its place, which takes Kueue longer
+)
 
 
 @dataclass(slots=True)
@@ -34,6 +39,8 @@ class Session:
     poller: ClientPoller | None = None
     polling: asyncio.Task[None] | None = None
     group: asyncio.Task[None] | None = None
+    queued: QueuedWorkload | None = None
+    reading: asyncio.Task[None] | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -63,18 +70,23 @@ class Sessions:
         *,
         scrape: tuple[ScrapeTarget, ...],
         pull: PullTarget | None,
+        queued: QueuedWorkload | None = None,
     ) -> None:
-        """Scrape exactly these servers and poll exactly this client (None: none) from now on."""
+        """Scrape exactly these servers, poll this client and read this Workload from now on.
+
+        None: none is polled or read.
+        """
         if (
             session := self._sessions.get(key)
         ) is not None and session.memory is not memory:
             self.stop(key)
             session = None
-        if session is None and not scrape and pull is None:
+        if session is None and not scrape and pull is None and queued is None:
             return
         session = self._sessions[key] = session or Session(memory)
         self._scrape(key, session, scrape)
         self._poll(key, session, pull)
+        self._read_queued(key, session, queued)
         nodes = raw.number(
             raw.mapping(run.spec.get("server")).get("nodesPerReplica"), default=1
         )
@@ -83,7 +95,7 @@ class Sessions:
             session.group = self._start(
                 lambda: self._read_group(key, name), "read group", str(key)
             )
-        if not session.scrapers and session.poller is None:
+        if not session.scrapers and session.poller is None and queued is None:
             self.stop(key)
 
     async def acknowledge(self, key: Key, through: int) -> bool:
@@ -97,7 +109,8 @@ class Sessions:
 
     def stop(self, key: Key) -> None:
         if (session := self._sessions.pop(key, None)) is not None:
-            self._end(*session.scrapers.values(), session.polling, session.group)
+            tasks = (session.polling, session.group, session.reading)
+            self._end(*session.scrapers.values(), *tasks)
 
     async def close(self) -> None:
         for key in tuple(self._sessions):
@@ -209,29 +222,88 @@ class Sessions:
         if is_news:
             self.enqueue(key)
 
+    def _read_queued(
+        self, key: Key, session: Session, wanted: QueuedWorkload | None
+    ) -> None:
+        if wanted == session.queued:
+            return
+        self._end(session.reading)
+        session.queued = wanted
+        session.reading = None
+        if wanted is not None:
+            collected = session.memory.collected
+            session.reading = self._start(
+                lambda: self._read_workload(key, wanted, collected),
+                "read Workload",
+                str(key),
+            )
+
+    async def _read_workload(
+        self, key: Key, wanted: QueuedWorkload, collected: Collected
+    ) -> None:
+        """Read the run's Workload into the index, every GROUP_SECONDS for ever.
+
+        What the index can't hold is collected: that it is gone, and its place in the queue.
+        """
+        for turn in count():
+            is_there = await self._read(WORKLOAD, key, wanted.name)
+            before = (
+                wanted.attempt in collected.gone_workloads,
+                dict(collected.places),
+            )
+            if is_there is False:
+                collected.gone_workloads.add(wanted.attempt)
+            elif is_there:
+                collected.gone_workloads.discard(wanted.attempt)
+            if wanted.queue is not None and turn % PLACE_TURNS == 0:
+                await self._look_up_place(key, wanted, wanted.queue, collected)
+            if before != (
+                wanted.attempt in collected.gone_workloads,
+                collected.places,
+            ):
+                self.enqueue(key)
+            await asyncio.sleep(GROUP_SECONDS)
+
+    async def _look_up_place(
+        self, key: Key, wanted: QueuedWorkload, queue: str, collected: Collected
+    ) -> None:
+        """Look up how many are ahead in the queue; unknown where Kueue does not say."""
+        try:
+            ahead = await self.cluster.ahead_in_queue(
+                key.namespace, queue, wanted.name
+            )
+        except ClusterError as error:
+            logger.debug("%s: its place in the queue is not known: %s", key, error)
+            ahead = None
+        collected.places.pop(wanted.attempt, None)
+        if ahead is not None:
+            collected.places[wanted.attempt] = ahead
+
     async def _read_group(self, key: Key, name: str) -> None:
         """Read the run's LeaderWorkerSet into the index, every GROUP_SECONDS for ever."""
         while True:
-            known = self.indexes.children(key).named(LEADER_WORKER_SET, name)
-            try:
-                body = await self.cluster.get(
-                    LEADER_WORKER_SET, namespace=key.namespace, name=name
-                )
-                changed = self.indexes.learnt(LEADER_WORKER_SET, body) is not None
-            except NotFound:
-                changed = known is not None
-                if known is not None:
-                    self.indexes.drop(
-                        Key(LEADER_WORKER_SET, key.namespace, name), known.uid
-                    )
-            except ClusterError as error:
-                logger.debug(
-                    "%s: the LeaderWorkerSet could not be read: %s", key, error
-                )
-                changed = False
-            if changed:
-                self.enqueue(key)
+            await self._read(LEADER_WORKER_SET, key, name)
             await asyncio.sleep(GROUP_SECONDS)
+
+    async def _read(self, kind: str, key: Key, name: str) -> bool | None:
+        """Read an object that is not watched; return whether it exists, None: not known."""
+        known = self.indexes.children(key).named(kind, name)
+        exists: bool | None = True
+        changed = False
+        try:
+            body = await self.cluster.get(kind, namespace=key.namespace, name=name)
+            changed = self.indexes.learnt(kind, body) is not None
+        except NotFound:
+            exists = False
+            changed = known is not None
+            if known is not None:
+                self.indexes.drop(Key(kind, key.namespace, name), known.uid)
+        except ClusterError as error:
+            logger.debug("%s: the %s could not be read: %s", key, kind, error)
+            exists = None
+        if changed:
+            self.enqueue(key)
+        return exists
 
     def _start(self, work: Work, kind: str, what: str) -> asyncio.Task[None]:
         pauses = doubling(FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS)

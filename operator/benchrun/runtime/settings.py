@@ -152,6 +152,8 @@ class OperatorSettings(BaseModel):
     """Further peers that may connect to servers."""
     # whether runs and records are deleted only once they are archived, by another process
     archive: Flag = False
+    # whether runs may wait in queues of Kueue, which needs rights over Workloads
+    kueue: Flag = False
     run_defaults: Annotated[RunDefaults, BeforeValidator(_run_defaults)] = (
         NO_DEFAULTS
     )

@@ -107,6 +107,7 @@ class Scene:
     seconds: float = 0
     context: Context = CONTEXT
     generation: int = 1
+    labels: tuple[tuple[str, str], ...] = ()
 
     # ---- looking
     # ---------------------------------------------------------------------------------------------------
@@ -119,6 +120,7 @@ class Scene:
             generation=self.generation,
             spec=dict(self.spec),
             status=dict(self.status),
+            labels=self.labels,
         )
         children = Children(objects=self.objects, pods=self.pods)
         return Facts(

@@ -103,6 +103,49 @@ async def test_a_run_of_a_sweep_is_created_and_given_back_whole() -> None:
     assert exchange.requests == [Request("POST", RUNS, OURS, JSON, JSON, manifest)]
 
 
+async def test_a_workload_is_given_back_whole_since_its_status_is_read() -> None:
+    manifest = {
+        "kind": "Workload",
+        "metadata": {"name": "w", "namespace": "lab"},
+        "spec": {},
+    }
+    async with answering(gives({"metadata": {}, "status": {}})) as exchange:
+        assert "status" in await exchange.api.apply(manifest)
+    path = "/apis/kueue.x-k8s.io/v1beta1/namespaces/lab/workloads"
+    assert exchange.requests == [Request("POST", path, OURS, JSON, JSON, manifest)]
+
+
+async def test_a_flavour_has_no_namespace() -> None:
+    async with answering(gives({"metadata": {"name": "h200"}})) as exchange:
+        await exchange.api.resource_flavor("h200")
+    (asked,) = exchange.requests
+    assert asked.path == "/apis/kueue.x-k8s.io/v1beta1/resourceflavors/h200"
+
+
+@pytest.mark.parametrize(
+    ("items", "ahead"),
+    [
+        ([{"metadata": {"name": "w"}, "positionInClusterQueue": 4}], 4),
+        ([{"metadata": {"name": "w"}, "positionInClusterQueue": -4}], 0),
+        ([{"metadata": {"name": "w"}, "positionInClusterQueue": "x"}], 0),
+        ([{"metadata": {"name": "other"}, "positionInClusterQueue": 4}], None),
+        ([None, 3], None),
+        (None, None),
+    ],
+)
+async def test_a_place_in_a_queue_is_that_among_all_of_its_cluster_queue(
+    items: object, ahead: int | None
+) -> None:
+    async with answering(gives({"items": items})) as exchange:
+        assert await exchange.api.ahead_in_queue("lab", "gpus", "w") == ahead
+    (asked,) = exchange.requests
+    assert asked.path == (
+        "/apis/visibility.kueue.x-k8s.io/v1beta1/namespaces/lab/localqueues/gpus/"
+        "pendingworkloads"
+    )
+    assert asked.query == {"limit": "1000"}
+
+
 async def test_a_run_is_cancelled_by_a_patch_of_that_very_run() -> None:
     async with answering(gives({"metadata": {"name": "chat"}})) as exchange:
         assert await exchange.api.cancel_run(

@@ -56,6 +56,7 @@ class MemoryCluster(KubernetesApi):
         self.image_pulls: tuple[Json, ...] = ()
         self.exporters: dict[str, ExporterPod] = {}
         self.addresses: tuple[str, ...] = ()
+        self.ahead: int | None = None  # how many are ahead in every queue
         self._version = 1000
 
     def add(self, kind: str, body: Json) -> Json:
@@ -130,6 +131,12 @@ class MemoryCluster(KubernetesApi):
         ):
             raise Conflict("the object has been modified", code=409)
         return self.change(declared.kind, body, {"status": changes})
+
+    async def ahead_in_queue(
+        self, namespace: str, queue: str, workload: str
+    ) -> int | None:
+        self._ask("place", queue, workload)
+        return self.ahead
 
     async def get(self, kind: str, *, namespace: str, name: str) -> Json:
         self._ask("get", kind, name)

@@ -87,7 +87,14 @@ class Background(Sessions):
         return self.active
 
     def follow(
-        self, key: object, run: object, memory: object, *, scrape: Any, pull: Any
+        self,
+        key: object,
+        run: object,
+        memory: object,
+        *,
+        scrape: Any,
+        pull: Any,
+        queued: object,
     ) -> None:
         self.followed.append((scrape, pull))
 

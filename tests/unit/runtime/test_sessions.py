@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.child_kinds import LEADER_WORKER_SET
-from benchrun.decide import PullTarget, ScrapeTarget
+from benchrun.child_kinds import LEADER_WORKER_SET, WORKLOAD
+from benchrun.decide import PullTarget, QueuedWorkload, ScrapeTarget
 from benchrun.effects import ClusterError, FetchError, Forbidden, Unavailable
 from benchrun.observe import Key, Run, run_key
 from benchrun.runtime.indexes import Indexes
@@ -76,9 +76,15 @@ class Background:
         key: Key = KEY,
         run: Run = RUN,
         memory: RunMemory | None = None,
+        queued: QueuedWorkload | None = None,
     ) -> None:
         self.sessions.follow(
-            key, run, memory or self.memory, scrape=scrape, pull=pull
+            key,
+            run,
+            memory or self.memory,
+            scrape=scrape,
+            pull=pull,
+            queued=queued,
         )
 
     def restarted(self, task: str) -> float:
@@ -391,6 +397,72 @@ async def test_servers_of_one_node_are_no_groups(background: Background) -> None
     background.follow(page("a"))
     await passing(60)
     assert background.cluster.log == []
+
+
+# ---- Workloads of Kueue
+# ------------------------------------------------------------------------------------------------
+
+QUEUED = QueuedWorkload(names.queued_name("chat", UID, 1), 1, "gpus")
+PLACE = ("place", "gpus", QUEUED.name)
+
+
+def admissions(background: Background) -> list[bool]:
+    """Of the Workloads that are known, whether each is admitted."""
+    return [
+        child.quota.is_admitted
+        for child in background.indexes.children(KEY).objects
+        if child.kind == WORKLOAD and child.quota is not None
+    ]
+
+
+@scenario
+async def test_a_workload_is_seen_to_come_change_and_go(
+    background: Background,
+) -> None:
+    """Also where nothing else of the run is followed."""
+    collected = background.memory.collected
+    background.follow(queued=QUEUED)
+    await passing(1)
+    assert collected.gone_workloads == {1}
+    there = background.cluster.add(WORKLOAD, child_body(QUEUED.name))
+    await passing(2 * GROUP_SECONDS)
+    assert (admissions(background), collected.gone_workloads) == ([False], set())
+    held = [
+        {"type": type_, "status": "True"} for type_ in ("QuotaReserved", "Admitted")
+    ]
+    change = {"status": {"conditions": held}}
+    background.cluster.change(WORKLOAD, there, change)
+    background.enqueued.clear()
+    await passing(2 * GROUP_SECONDS)
+    assert admissions(background) == [True]
+    assert background.enqueued == [KEY]
+    del background.cluster.objects[WORKLOAD, NAMESPACE, QUEUED.name]
+    await passing(2 * GROUP_SECONDS)
+    assert (admissions(background), collected.gone_workloads) == ([], {1})
+    background.follow()
+    asked = len(background.cluster.log)
+    await passing(60)
+    assert len(background.cluster.log) == asked
+
+
+@scenario
+async def test_the_place_in_the_queue_is_looked_up_less_often_and_only_while_waiting(
+    background: Background,
+) -> None:
+    background.cluster.add(WORKLOAD, child_body(QUEUED.name))
+    background.cluster.ahead = 3
+    background.follow(queued=QUEUED)
+    await passing(1)
+    assert background.memory.collected.places == {1: 3}
+    await passing(60)
+    assert 2 <= background.cluster.log.count(PLACE) <= 4
+    background.cluster.ahead = None
+    await passing(60)
+    assert background.memory.collected.places == {}
+    before = background.cluster.log.count(PLACE)
+    background.follow(queued=replace(QUEUED, queue=None))
+    await passing(120)
+    assert background.cluster.log.count(PLACE) == before
 
 
 # ---- pods that answer no more, while their watch may be silent

@@ -129,7 +129,8 @@ def test_the_block_of_a_run_stands_in_its_name() -> None:
 
 def test_a_run_has_the_copied_labels_of_its_sweep() -> None:
     seen = facts()
-    labels = (("app", "x"), ("team", "research"))
+    queue = ("kueue.x-k8s.io/queue-name", "gpus")
+    labels = (("app", "x"), queue, ("team", "research"))
     defaults = RunDefaults.model_validate({"copyLabels": ["team"]})
     seen = replace(
         seen, sweep=replace(seen.sweep, labels=labels), run_defaults=defaults
@@ -139,6 +140,7 @@ def test_a_run_has_the_copied_labels_of_its_sweep() -> None:
     for run in made:
         assert run["metadata"]["labels"] == {
             "team": "research",
+            "kueue.x-k8s.io/queue-name": "gpus",
             "benchrun.dev/sweep": run["metadata"]["ownerReferences"][0]["name"],
         }
 

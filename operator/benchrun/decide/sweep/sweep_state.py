@@ -9,6 +9,7 @@ from statistics import fmean
 
 from pydantic import ValidationError
 
+from benchrun import names
 from benchrun.api import BenchmarkRunStatus, Code, Reason, first_problem
 from benchrun.api.sweep import (
     MAX_ROWS,
@@ -137,12 +138,18 @@ class SweepState:
 
     @property
     def owner(self) -> Owner:
+        """Return the sweep as its runs name it, with the labels that these get.
+
+        Among them is that of the queue which each of its runs waits in.
+        """
         sweep = self.facts.sweep
+        copied = dict(applied_to(sweep.labels, self.facts.run_defaults).labels)
+        queues = {n: v for n, v in sweep.labels if n == names.LABEL_QUEUE}
         return Owner(
             namespace=sweep.namespace,
             name=sweep.name,
             uid=sweep.uid,
-            labels=applied_to(sweep.labels, self.facts.run_defaults).labels,
+            labels=tuple({**copied, **queues}.items()),
         )
 
     @property

@@ -1,0 +1,207 @@
+"""Decide on a run that waits in a queue of Kueue, or that lost the quota which it had from one.
+
+Nothing of a run but its Workload exists before it has a quota. A run that lost its quota lets go of
+its servers first; then all else of it is deleted, its quota last, and it waits again from the
+beginning. The status is written before each of these steps, so that any operator goes on with it.
+"""
+
+from benchrun.api import (
+    BenchmarkRunStatus,
+    FlavorToleration,
+    Placement,
+    QueueStatus,
+    Reason,
+    timestamp,
+)
+from benchrun.child_kinds import SERVER_KINDS, WORKLOAD
+from benchrun.decide import quota
+from benchrun.decide.condition_table import PhaseStep
+from benchrun.decide.create_and_release import (
+    queued_workload,
+    ref_to,
+    release_quota,
+    release_servers,
+)
+from benchrun.decide.decision import Flavors, Ref
+from benchrun.decide.run_state import RunState
+from benchrun.observe import Flavor
+from benchrun.plan import Manifest
+
+
+def left_queue(state: RunState) -> bool:
+    """Return whether a run that waits is to wait elsewhere, or nowhere, or with a new Workload.
+
+    Its label has changed, or its Workload is being deleted, which may take as long as it likes.
+    """
+    queue = state.status.queue
+    if queue is None:
+        return False
+    workload = quota.queued_workload(state)
+    is_going = workload is not None and workload.deleting
+    return is_going or state.queue_label != queue.name
+
+
+def next_queue(state: RunState) -> QueueStatus | None:
+    """Return the note of the run's next wait, from now on; None: its label is gone."""
+    queue = state.status.queue
+    name = state.queue_label
+    if queue is None or name is None:
+        return None
+    return QueueStatus(
+        name=name,
+        attempt=queue.attempt + 1,
+        since=queue.since if queue.evicted_time is None else timestamp(state.now),
+        evictions=queue.evictions + (queue.evicted_time is not None),
+        last_eviction=queue.last_eviction,
+    )
+
+
+def parked(state: RunState) -> QueueStatus | None:
+    """Return the note of a suspended run: it has no quota, and no time is counted."""
+    queue = state.status.queue
+    if queue is None:
+        return None
+    is_known = quota.queued_workload(state) is not None
+    is_used = is_known or queue.admitted_time is not None
+    return QueueStatus(
+        name=queue.name,
+        attempt=queue.attempt + is_used,
+        evictions=queue.evictions,
+        last_eviction=queue.last_eviction,
+    )
+
+
+def to_queue(state: RunState) -> tuple[Manifest, ...]:
+    """Return the Workload to create; nothing if it is known, or may not be created."""
+    queue = state.status.queue
+    is_known = quota.queued_workload(state) is not None
+    if queue is None or is_known or not state.facts.context.kueue:
+        return ()
+    return (queued_workload(state, queue),)
+
+
+def flavors_wanted(state: RunState) -> Flavors | None:
+    """Return the query for the flavours of a run that was given a quota; None: it was not."""
+    said = quota.said_of(quota.queued_workload(state))
+    if not said.is_admitted:
+        return None
+    return Flavors(tuple(sorted({name for _, of in said.flavors for name in of})))
+
+
+def admitted(state: RunState) -> QueueStatus | None:
+    """Return the note of a run that has its quota and knows its flavours; None: it has not yet."""
+    queue = state.status.queue
+    known = state.collected.answers.value(flavors_wanted(state))
+    if queue is None or known is None:
+        return None
+    by_name = {flavor.name: flavor for flavor in known}
+    said = quota.said_of(quota.queued_workload(state))
+    placements = [
+        _placement(role, [by_name[name] for name in names if name in by_name])
+        for role, names in dict(said.flavors).items()
+    ]
+    update = {
+        "place": None,
+        "admitted_time": timestamp(state.now),
+        "placements": placements,
+    }
+    return queue.model_copy(update=update)
+
+
+def waiting_step(state: RunState) -> PhaseStep:
+    """Return the step of a run that waits for its quota."""
+    has_kueue = state.facts.context.kueue
+    reason = Reason.WAITING_FOR_QUOTA if has_kueue else Reason.NO_KUEUE
+    words = quota.why_waiting(state)
+    query = flavors_wanted(state)
+    answer = None if query is None else state.collected.answers.of(query)
+    if answer is not None and answer.value is None:
+        words = (
+            f"the flavours of queue {_name(state)} can't be read: {answer.problem}"
+        )
+    return PhaseStep("Pending", reason, words)
+
+
+def voided_step(state: RunState) -> PhaseStep:
+    """Return the step of a run that lost its quota and is to wait for it again."""
+    words = (
+        f"the run lost its quota in queue {_name(state)} ({quota.lost(state)}); it waits there "
+        "again, from the beginning, once its pods are gone"
+    )
+    return PhaseStep("Pending", Reason.QUOTA_LOST, words)
+
+
+def voided_queue(state: RunState) -> QueueStatus | None:
+    """Return the note of a run that lost its quota: since when, and why."""
+    queue = state.status.queue
+    if queue is None or queue.evicted_time is not None:
+        return queue
+    why = (quota.lost(state) or "")[:MAX_WHY_CHARS]
+    update = {"evicted_time": timestamp(state.now), "last_eviction": why}
+    return queue.model_copy(update=update)
+
+
+MAX_WHY_CHARS = 1000
+
+
+def to_void(state: RunState) -> tuple[Ref, ...]:
+    """Return what to delete now of a run that lost its quota: its servers first, its quota last.
+
+    What was measured is deleted only once the status says that it does not count.
+    """
+    kinds: tuple[str, ...] = ("Job",)
+    if _is_noted(state):
+        kinds = ("Job", "ConfigMap")
+    others = tuple(
+        ref_to(state.facts, child)
+        for child in state.children.objects
+        if child.kind in kinds and not child.deleting
+    )
+    last = release_quota(state) if _is_noted(state) else ()
+    return (*release_servers(state.facts), *others, *last)
+
+
+def is_void(state: RunState) -> bool:
+    """Return whether nothing is left of a run that lost its quota, so that it can wait again."""
+    kinds = (*SERVER_KINDS, "Job", "ConfigMap", WORKLOAD)
+    left = any(child.kind in kinds for child in state.children.objects)
+    return _is_noted(state) and not left and not state.children.pods
+
+
+def begun_anew(state: RunState) -> BenchmarkRunStatus:
+    """Return the status of a run of which nothing is left, and which waits again."""
+    old = state.status
+    return BenchmarkRunStatus(
+        observed_generation=old.observed_generation,
+        conditions=old.conditions,
+        estimate=old.estimate,
+        queue=next_queue(state),
+    )
+
+
+def _is_noted(state: RunState) -> bool:
+    """Return whether the status in the cluster says that the run lost its quota."""
+    stored = state.facts.run.status.get("queue")
+    return isinstance(stored, dict) and bool(stored.get("evictedTime"))
+
+
+def _placement(role: str, flavors: list[Flavor]) -> Placement:
+    tolerations = [
+        FlavorToleration.model_validate(dict(given))
+        for flavor in flavors
+        for given in flavor.tolerations
+    ]
+    return Placement(
+        role=role[:63],
+        flavors=[flavor.name for flavor in flavors],
+        node_selector={
+            label: value
+            for flavor in flavors
+            for label, value in flavor.node_labels
+        },
+        tolerations=tolerations,
+    )
+
+
+def _name(state: RunState) -> str:
+    return "" if state.status.queue is None else state.status.queue.name

@@ -1,0 +1,170 @@
+"""What a run knows of its quota: whether it waits in a queue of Kueue for it, has it, or lost it.
+
+A run joins the queue that its label names before anything of it exists. What it was given is noted
+in its status before its first pod is made, so that every pod is made from the same note.
+"""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from benchrun import names
+from benchrun.api import QueueStatus, Reason, timestamp
+from benchrun.child_kinds import WORKLOAD
+from benchrun.decide.decision import Ending, QueuedWorkload
+from benchrun.decide.run_state import RunState
+from benchrun.observe import Child, Quota, instant
+
+MAX_EVICTIONS = 10
+"""Most evictions of a run that is queued again. Kueue evicts for ever what it takes for not ready,
+and each time a GPU was held for nothing."""
+NOTHING_SAID = Quota()
+
+
+def joined(state: RunState) -> RunState:
+    """Return the state of a run that stands in the queue its label names, if it names one.
+
+    A label that comes when something of the run exists already is ignored.
+    """
+    wanted = state.queue_label
+    has_parts = (
+        state.begun
+        or state.server_exists
+        or state.child("Job", names.ROLE_CLIENT) is not None
+    )
+    queue = state.status.queue
+    if queue is not None:
+        return _up_to_date(state, queue)
+    if wanted is None or has_parts:
+        return state
+    return with_queue(state, QueueStatus(name=wanted, since=timestamp(state.now)))
+
+
+def _up_to_date(state: RunState, queue: QueueStatus) -> RunState:
+    """Return the state with the place in the queue, and since when the run waits there."""
+    if not state.waits_in_queue:
+        return state
+    update = {
+        "since": queue.since or timestamp(state.now),
+        "place": state.collected.places.get(queue.attempt),
+    }
+    return with_queue(state, queue.model_copy(update=update))
+
+
+def with_queue(state: RunState, queue: QueueStatus | None) -> RunState:
+    """Return the state with this note of its queue."""
+    return replace(state, status=state.status.model_copy(update={"queue": queue}))
+
+
+def queued_workload(state: RunState) -> Child | None:
+    """Return the Workload of the present wait, also while it is being deleted; None: none known."""
+    if (queue := state.status.queue) is None:
+        return None
+    name = names.queued_name(state.owner.name, state.owner.uid, queue.attempt)
+    return state.children.named(WORKLOAD, name)
+
+
+def said_of(workload: Child | None) -> Quota:
+    """Return what Kueue says of the Workload."""
+    known = None if workload is None else workload.quota
+    return known or NOTHING_SAID
+
+
+def lost(state: RunState) -> str | None:
+    """Return why the run has lost its quota; None: it has not, or never had a queue.
+
+    A Workload that is only not known is not lost: it must be seen to be gone.
+    """
+    queue = state.status.queue
+    if queue is None or not state.facts.context.kueue:
+        return None
+    if queue.evicted_time is not None:
+        return queue.last_eviction or "Evicted"
+    workload = queued_workload(state)
+    if (evicted := said_of(workload).evicted) is not None:
+        return evicted
+    is_gone = queue.attempt in state.collected.gone_workloads
+    is_going = is_gone if workload is None else workload.deleting
+    if queue.admitted_time is not None and is_going:
+        return "Deleted: its Workload was deleted"
+    return None
+
+
+def is_voided(state: RunState) -> bool:
+    """Return whether the run lost its quota, and is to wait for it again from the beginning."""
+    return (
+        lost(state) is not None
+        and state.ending is None
+        and not state.spec.cancel
+        and not state.all_measured
+        and _may_wait_again(state)
+    )
+
+
+def ended_by_eviction(state: RunState) -> Ending | None:
+    """Return the ending of a run that lost its quota and may not wait for it again; else None."""
+    why = lost(state)
+    if why is None:
+        return None
+    message = f"the run lost its quota in queue {_name(state)}: {why}"
+    return Ending(Reason.QUOTA_LOST, message)
+
+
+def _may_wait_again(state: RunState) -> bool:
+    queue = state.status.queue
+    until = leaves_until(state)
+    return (
+        queue is not None
+        and state.spec.when_evicted == "QueueAgain"
+        and queue.evictions < MAX_EVICTIONS
+        and not said_of(queued_workload(state)).is_final
+        and (until is None or state.now < until)
+    )
+
+
+def leaves_until(state: RunState) -> datetime | None:
+    """Return until when the pods of an evicted run may take to go; None: as long as they need.
+
+    A pod on a node that is lost stays for ever.
+    """
+    queue = state.status.queue
+    since = None if queue is None else instant(queue.evicted_time)
+    seconds = state.spec.pending_deadline_seconds
+    return (
+        None
+        if since is None or seconds == 0
+        else since + timedelta(seconds=seconds)
+    )
+
+
+def to_read(state: RunState) -> QueuedWorkload | None:
+    """Return the Workload to read from now on; None: the run has none, or may have none."""
+    queue = state.status.queue
+    if queue is None or not state.facts.context.kueue:
+        return None
+    name = names.queued_name(state.owner.name, state.owner.uid, queue.attempt)
+    place = queue.name if state.waits_in_queue else None
+    return QueuedWorkload(name, queue.attempt, place)
+
+
+def why_waiting(state: RunState) -> str:
+    """Return what the run waits for in its queue, in Kueue's own words, and in which place."""
+    queue = state.status.queue
+    if not state.facts.context.kueue:
+        return (
+            f"the label {names.LABEL_QUEUE} names queue {_name(state)}, but this operator may not "
+            "use Kueue: ask your administrator for kueue.enabled in the chart, or make the run "
+            "without the label"
+        )
+    said = said_of(queued_workload(state))
+    ahead = None if queue is None else queue.place
+    place = "" if ahead is None else f", {ahead} ahead of it"
+    if said.is_admitted:
+        return (
+            f"queue {_name(state)} has a quota for the run; its flavours are read"
+        )
+    words = said.waits or "Kueue has not looked at it yet"
+    return f"waiting for a quota in queue {_name(state)}{place}: {words}"
+
+
+def _name(state: RunState) -> str:
+    return "" if state.status.queue is None else state.status.queue.name
