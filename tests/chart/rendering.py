@@ -97,6 +97,16 @@ EVERYTHING: Object = {
         },
         "resources": {"requests": {"cpu": 0.05}},
     },
+    "archive": {
+        "enabled": True,
+        "schedule": "0 3 * * *",
+        "place": "s3://results/benchrun",
+        "envFrom": [{"secretRef": {"name": "storage"}}],
+        "egress": [{"ports": [{"port": 443}]}],
+        "podAnnotations": {"linkerd.io/inject": "disabled"},
+        "podLabels": {"team": "serving"},
+        "serviceAccount": {"annotations": {"eks.amazonaws.com/role-arn": "arn"}},
+    },
     "priorityClassName": "system-cluster-critical",
     "nodeSelector": {"kubernetes.io/os": "linux"},
     "tolerations": [{"key": "infra", "operator": "Exists", "effect": "NoSchedule"}],
@@ -172,8 +182,8 @@ def render(
     namespace: str = NAMESPACE,
     component: str = "operator",
 ) -> list[Object]:
-    """Every object of the operator, or of the release, with these values. Fails the test when Helm
-    refuses them."""
+    """Every object of the operator, of the release or of the archive, with these values. Fails the
+    test when Helm refuses them."""
     result = helm(
         "template",
         RELEASE,

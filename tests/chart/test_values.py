@@ -55,6 +55,8 @@ KUBERNETES_OWN = {
     ),
     ("networkPolicies", "egress", "extra", "to"),
     ("networkPolicies", "egress", "extra", "ports"),
+    ("archive", "egress", "to"),
+    ("archive", "egress", "ports"),
 }
 """Where fragments of Kubernetes' own types stand; the API server checks those."""
 
@@ -168,6 +170,11 @@ def test_every_value_is_explained() -> None:
         ({"resyncSeconds": "soon"}, "resyncSeconds"),
         ({"unschedulableGraceSeconds": -1}, "unschedulableGraceSeconds"),
         ({"podRoad": "Tunnel"}, "podRoad"),
+        ({"archive": {"place": "http://bucket"}}, "place"),
+        ({"archive": {"place": "s3://key:secret@bucket/prefix"}}, "place"),
+        ({"archive": {"schedule": "often"}}, "schedule"),
+        ({"archive": {"subPath": "../etc"}}, "subPath"),
+        ({"archive": {"envFrom": [{"secretRef": {}}]}}, "envFrom"),
         ({"metrics": {"resultRuns": -1}}, "resultRuns"),
         ({"commonLabels": {"a": "not a label"}}, "commonLabels"),
         ({"watchNamespaces": ["Upper"]}, "watchNamespaces"),
@@ -287,6 +294,7 @@ def test_the_operator_reads_from_its_environment_what_the_values_say() -> None:
         cpu_exporter_port=8081,
         unschedulable_grace_seconds=0,
         run_metrics=True,
+        archive=True,
         leader_election=True,
         network_policies=False,
         network_policy_peers=(PROMETHEUS,),

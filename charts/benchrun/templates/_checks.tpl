@@ -13,8 +13,19 @@
 {{- if and .Values.release.enabled (eq (include "benchrun.serviceAccountName" .) (include "benchrun.releaseAccount" .)) -}}
 {{- fail "\n\nserviceAccount.name and release.serviceAccount.name must be two accounts: the CronJob has less rights than the operator.\n" -}}
 {{- end -}}
-{{- if and .Values.kueue.enabled (ne .Values.rbac.scope "cluster") -}}
+{{- if and (.Values.kueue | default dict).enabled (ne .Values.rbac.scope "cluster") -}}
 {{- fail "\n\nkueue.enabled needs rbac.scope=cluster: ResourceFlavors, which the operator reads, belong to no namespace.\n" -}}
+{{- end -}}
+{{- with .Values.archive | default dict -}}
+{{- if .enabled -}}
+{{- if eq (empty .place) (empty .claim) -}}
+{{- fail "\n\narchive.enabled needs archive.place, an address such as s3://BUCKET/PREFIX, or archive.claim, the name of a claim: one of the two.\n" -}}
+{{- end -}}
+{{- $account := include "benchrun.partAccount" (dict "context" $ "part" "archive") -}}
+{{- if has $account (list (include "benchrun.serviceAccountName" $) (include "benchrun.releaseAccount" $)) -}}
+{{- fail "\n\narchive.serviceAccount.name must be an account of its own: others of this release have other rights, and the storage's credentials are for this one alone.\n" -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- if and $policies.egress.enabled (not $policies.operator) -}}
 {{- fail "\n\nnetworkPolicies.egress.enabled needs networkPolicies.operator=true: both are the same NetworkPolicy.\n" -}}

@@ -21,7 +21,7 @@
 - apiGroups: ["networking.k8s.io"]
   resources: [networkpolicies]
   verbs: [get, list, watch, create]
-{{- if .Values.kueue.enabled }}
+{{- if (.Values.kueue | default dict).enabled }}
 - apiGroups: ["kueue.x-k8s.io"]
   resources: [workloads]
   verbs: [get, list, create, delete]

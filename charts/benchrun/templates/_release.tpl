@@ -1,24 +1,14 @@
-{{/* Name of the release CronJob, its ServiceAccount, roles and ConfigMap. At most 52 characters, a CronJob's limit. */}}
+{{/* The part `release`, which deletes servers held too long. */}}
 {{- define "benchrun.releaseName" -}}
-{{- include "benchrun.fullname" . | trunc 44 | trimSuffix "-" -}}-release
+{{- include "benchrun.partName" (dict "context" . "part" "release") -}}
 {{- end -}}
 
-{{/* Name of its ServiceAccount. */}}
 {{- define "benchrun.releaseAccount" -}}
-{{- $account := (.Values.release | default dict).serviceAccount | default dict -}}
-{{- $default := dig "create" true $account | ternary (include "benchrun.releaseName" .) "default" -}}
-{{- $account.name | default $default -}}
+{{- include "benchrun.partAccount" (dict "context" . "part" "release") -}}
 {{- end -}}
 
-{{/* Its objects' labels: another component than the operator. */}}
 {{- define "benchrun.releaseLabels" -}}
-{{- merge (dict "app.kubernetes.io/component" "release") (fromYaml (include "benchrun.labels" (dict "context" .))) | toYaml -}}
-{{- end -}}
-
-{{/* Labels that select its pods, and do not match the operator's. */}}
-{{- define "benchrun.releaseSelectorLabels" -}}
-app.kubernetes.io/name: {{ include "benchrun.releaseName" . | quote }}
-app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- include "benchrun.partLabels" (dict "context" . "part" "release") -}}
 {{- end -}}
 
 {{/* Rules over servers in the namespaces of runs. Takes (dict "context" $ "verbs" (list)). */}}

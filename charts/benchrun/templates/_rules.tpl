@@ -19,7 +19,7 @@ What a run is made of is created, deleted and never changed; of pods, which cont
   verbs: [update]
 {{- end }}
 {{ include "benchrun.childRules" . }}
-{{- if .Values.kueue.enabled }}
+{{- if (.Values.kueue | default dict).enabled }}
 - apiGroups: [kueue.x-k8s.io]
   resources: [resourceflavors] # node labels and tolerations of the pods that were given a quota
   verbs: [get]

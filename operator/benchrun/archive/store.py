@@ -4,6 +4,7 @@ Credentials come from the environment and from the workload's identity alone. Im
 the extra `archive`.
 """
 
+import os
 import re
 from datetime import timedelta
 from typing import Final
@@ -75,7 +76,11 @@ def _opened(place: str) -> ObjectStore:
     return (S3Store if parts.scheme == "s3" else GCSStore)(
         parts.netloc,
         prefix=parts.path.strip("/") or None,
-        client_options={"timeout": timedelta(seconds=ATTEMPT_SECONDS)},
+        client_options={
+            "timeout": timedelta(seconds=ATTEMPT_SECONDS),
+            # Options that are given here replace those of the environment.
+            "allow_http": os.environ.get("AWS_ALLOW_HTTP", "") == "true",
+        },
         retry_config={
             "max_retries": 5,
             "retry_timeout": timedelta(seconds=RETRY_SECONDS),
