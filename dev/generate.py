@@ -28,6 +28,7 @@ RESULT_PAGE_FILE = "docs/reference/result-document.md"
 RESULT_SCHEMA_FILE = "docs/reference/benchrun.result.v1.schema.json"
 FINDINGS_FILE = "docs/findings/README.md"
 EXPORTS_FILE = "docs/export.md"
+ENGINES_FILE = "docs/engines.md"
 FAULTS_FILE = "docs/faults.md"
 CHILDREN_FILE = "charts/benchrun/templates/_children.tpl"
 FAULTS_MEASURED_FILE = "docs/faults.json"
@@ -185,16 +186,27 @@ def exports_page() -> str:
     """Return the page of exports, its table made anew from the summary of every format."""
     from benchrun.report.export.formats import FORMATS
 
-    before, begin, rest = (
-        (ROOT / EXPORTS_FILE)
-        .read_text(encoding="utf-8")
-        .partition("<!-- formats -->\n")
-    )
-    _, end, after = rest.partition("<!-- end of formats -->\n")
     rows = [
         f"| `{name}` | {each.summary} |\n" for name, each in sorted(FORMATS.items())
     ]
-    return before + begin + _EXPORTS + "".join(rows) + "\n" + end + after
+    return _with_part(EXPORTS_FILE, "formats", _EXPORTS + "".join(rows) + "\n")
+
+
+def engines_page() -> str:
+    """Return the page of engines, its table of figures made anew from what each engine has."""
+    from dev.engine_figures import table
+
+    source = f"<!-- Generated from client-image/benchrun_client/engines by: {COMMAND} -->\n\n"
+    return _with_part(ENGINES_FILE, "figures", source + table() + "\n")
+
+
+def _with_part(file: str, name: str, part: str) -> str:
+    """Return a page with the part between its two comments made anew."""
+    before, begin, rest = (
+        (ROOT / file).read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
+    )
+    _, end, after = rest.partition(f"<!-- end of {name} -->\n")
+    return before + begin + part + end + after
 
 
 GENERATED: dict[str, Callable[[], str]] = {
@@ -209,6 +221,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     RESULT_SCHEMA_FILE: result_schema,
     FINDINGS_FILE: findings_page,
     EXPORTS_FILE: exports_page,
+    ENGINES_FILE: engines_page,
     FAULTS_FILE: faults_page,
     CHART_FILE: chart_metadata,
     CHART_README_FILE: chart_readme,

@@ -16,6 +16,7 @@ from benchrun_client.engines.engine import (
     StartupPhases,
     Transfer,
 )
+from benchrun_client.engines.llamacpp import LLAMACPP
 from benchrun_client.engines.settings import EngineSetting
 from benchrun_client.engines.sglang import SGLANG
 from benchrun_client.engines.vllm import VLLM
@@ -33,6 +34,10 @@ __all__ = [
     "Transfer",
 ]
 
-EngineName = Literal["SGLang", "VLLM"]
+EngineName = Literal["LlamaCpp", "SGLang", "VLLM"]
 """Names of the engines in specs and plans."""
-ENGINES: Mapping[EngineName, Engine] = {"SGLang": SGLANG, "VLLM": VLLM}
+ENGINES: Mapping[EngineName, Engine] = {
+    "LlamaCpp": LLAMACPP,
+    "SGLang": SGLANG,
+    "VLLM": VLLM,
+}

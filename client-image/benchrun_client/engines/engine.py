@@ -141,7 +141,13 @@ class Engine:
     flags_off: Mapping[EngineSetting, str]
     """Setting -> flag that turns it off, in addition to `no-` before the one that turns it on."""
     reported_settings: Mapping[EngineSetting, str]
-    """Setting -> label of `settings_series` that has its value."""
+    """Setting -> its name among what a server reports: a label of `settings_series`, or a name of
+    `answered_settings`."""
+    computed_settings: Mapping[
+        EngineSetting, Callable[[Mapping[str, str | None]], int | None]
+    ]
+    """Setting -> its value by the flags that were given, by their long names, where that is not the
+    number that its flag has. None: the engine chooses it. Raises ValueError."""
     default_block_tokens: int  # Value of BLOCK_TOKENS where a server says none.
     default_running_step: int | None
     """A number that divides every default of MAX_RUNNING; None: the defaults are not known."""
@@ -149,9 +155,14 @@ class Engine:
     # Paths of its HTTP server, beside those of the OpenAI API.
     health_path: str
     version_path: str
+    version_key: str  # Field of the answer, a JSON object, that has the version.
+    answered_settings: Callable[[Mapping[str, object]], Mapping[str, str]]
+    """Return the settings that the answer of `version_path` has, beside those of
+    `settings_series`, by names of the engine's own."""
     metrics_path: str
-    reset_path: str
-    reset_remedy: str  # What a server without the reset path lacks.
+    reset_path: str | None  # None: no request empties the prefix cache.
+    reset_remedy: str
+    """What a server without the reset path lacks; of an engine without one: what to do instead."""
     profiler: Profiler | None
     is_reset: Callable[[str], bool]
     """Return whether the body of an answer with status 200 says that the prefix cache was reset."""
@@ -162,6 +173,10 @@ class Engine:
     endpoint has several of them, only one is counted."""
     counter_series: Mapping[str, tuple[str, ...]]
     """Name of a counter in the client's records -> names of its series, newest first."""
+    sample_sums: Mapping[str, tuple[str, ...]]
+    """Name of a further figure -> names of the series that add up to it. Without one of them it is
+    not known."""
+    counter_sums: Mapping[str, tuple[str, ...]]  # The same for counters.
     labelled_counters: Mapping[str, tuple[str, str]]
     """Name of a counter in the records -> its series and the label of its lines."""
     counters_at_first_event: frozenset[str]
@@ -181,6 +196,9 @@ class Engine:
     # Its log.
     # Start of each line; lines of one message share it.
     log_prefix: re.Pattern[str]
+    error_lines: re.Pattern[str] | None
+    """Beginning of a line, prefix included, that states an error. The first such line names the
+    cause. None: errors are Python's exceptions and the complaints of argparse."""
     cause_is_above: tuple[str, ...]
     """Phrases of errors that only refer to their cause earlier in the log. No phrase is empty."""
     log_causes: tuple[LogCause, ...]  # Causes, the most certain first.
@@ -205,6 +223,6 @@ class Engine:
     def reported(
         self, setting: EngineSetting, labels: Mapping[str, str]
     ) -> str | None:
-        """Return a setting's value from the labels of `settings_series`; None: not reported."""
+        """Return a setting's value from what a server reports; None: not reported."""
         label = self.reported_settings.get(setting)
         return labels.get(label) if label is not None else None

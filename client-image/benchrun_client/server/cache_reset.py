@@ -32,15 +32,19 @@ async def reset_caches(
 ) -> CacheReset:
     """Make every server empty its prefix cache, and return the result.
 
-    A server that did not confirm is asked again, for at most `RESET_SECONDS` in all.
+    A server that did not confirm is asked again, for at most `RESET_SECONDS` in all. A plan for an
+    engine that has no such path (older operators wrote some) gives a reset that failed.
     """
+    if (path := engine.reset_path) is None:
+        answer = f"{engine.name} has no path for this; {engine.reset_remedy}"
+        return CacheReset(succeeded=False, attempts=1, answer=answer)
     end = time.monotonic() + RESET_SECONDS
     left = list(urls)
     count = 0
     while True:
         count += 1
         attempts = await asyncio.gather(
-            *(_reset(session, url, engine) for url in left)
+            *(_reset(session, url, path, engine) for url in left)
         )
         if not (
             failed := [attempt for attempt in attempts if not attempt.succeeded]
@@ -62,13 +66,11 @@ async def reset_caches(
 
 
 async def _reset(
-    session: aiohttp.ClientSession, url: str, engine: Engine
+    session: aiohttp.ClientSession, url: str, path: str, engine: Engine
 ) -> _Attempt:
     timeout = aiohttp.ClientTimeout(total=RESET_SECONDS)
     try:
-        async with session.post(
-            url + engine.reset_path, timeout=timeout
-        ) as response:
+        async with session.post(url + path, timeout=timeout) as response:
             answer = await answer_of(response)
     except NETWORK_ERRORS as error:
         return _Attempt(url, error_text(error))
@@ -81,7 +83,6 @@ async def _reset(
         )
     words = " ".join(body.split())
     if answer.status == 404:
-        path = engine.reset_path.partition("?")[0]
-        words = f"there is no {path}; {engine.reset_remedy}"
+        words = f"there is no {path.partition('?')[0]}; {engine.reset_remedy}"
     words = shorten(f"HTTP {answer.status}: {words}", MAX_ANSWER_CHARACTERS)
     return _Attempt(url, words, final=answer.status in FINAL)

@@ -54,9 +54,8 @@ def _spellings(engine: Engine) -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def _known(engine: Engine) -> frozenset[str]:
-    return frozenset(
-        series for names in _spellings(engine).values() for series in names
-    )
+    names = (*_spellings(engine).values(), *engine.counter_sums.values())
+    return frozenset(series for each in names for series in each)
 
 
 @cache
@@ -104,6 +103,11 @@ def parse_metrics(text: str, engine: Engine) -> Snapshot | None:
         for name, names in _spellings(engine).items()
         if (there := next((series for series in names if series in sums), None))
         is not None
+    }
+    found |= {
+        name: sum(sums[part] for part in parts)
+        for name, parts in engine.counter_sums.items()
+        if all(part in sums for part in parts)
     }
     if _FINISHED in found:
         found = dict.fromkeys(engine.counters_at_first_event, 0.0) | found
@@ -252,9 +256,10 @@ async def identify(
     """
     metrics = await read_metrics(session, metrics_url)
     base = metrics_url.removesuffix(engine.metrics_path)
-    version = await _json(session, base + engine.version_path)
+    answered = await _json(session, base + engine.version_path)
     listed = await _json(session, base + MODELS_PATH)
-    version = _text(version.get("version")) if isinstance(version, dict) else None
+    known = answered if isinstance(answered, dict) else {}
+    version = _text(known.get(engine.version_key))
     return contract.ServerEdge(
         address=host_and_port(metrics_url),
         role=role,
@@ -263,7 +268,9 @@ async def identify(
         version=None
         if version is None
         else shorten(version, MAX_VERSION_CHARACTERS),
-        settings=None if metrics is None else settings_digest(metrics, engine),
+        settings=settings_digest(
+            metrics or "", engine, engine.answered_settings(known)
+        ),
         models=models_text(listed),
         served=served_model(listed, model),
     )
@@ -341,14 +348,18 @@ def models_text(answer: Any) -> str | None:
     )
 
 
-def settings_digest(metrics: str, engine: Engine) -> str | None:
-    """Return a digest of the labels that hold a server's settings; None if there are none.
+def settings_digest(
+    metrics: str, engine: Engine, answered: Mapping[str, str] | None = None
+) -> str | None:
+    """Return a digest of a server's settings; None if it reports none.
+
+    They are the labels that hold them, or those that it answered.
 
     It is the first 32 hexadecimal digits of a SHA-256. Equally configured servers have the same
     digest.
     """
     if engine.settings_series is None:
-        return None
+        return _digest(json.dumps(sorted(answered.items()))) if answered else None
     configurations = {
         tuple(
             sorted(

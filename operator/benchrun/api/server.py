@@ -499,8 +499,8 @@ class Started(base.SpecModel):
         "tag or digest."
     )
     args: ServerFlags = Field(default_factory=list)
-    """Flags of the engine's server (`vllm serve`, `sglang.launch_server`); the operator adds model,
-    served name and port."""
+    """Flags of the engine's server (`vllm serve`, `sglang.launch_server`, `llama-server`); the
+    operator adds model, served name and port."""
     env: Annotated[Env, _refusing(_refused_variable)] = Field(default_factory=list)
     """Environment variables of the engine."""
     resources: Resources = Field(

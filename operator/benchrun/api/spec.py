@@ -96,6 +96,19 @@ _DEVELOPMENT_MODES = tuple(
     for name, engine in ENGINES.items()
     if (variable := engine.development_mode) is not None
 )
+_RESETS_MISSING = tuple(
+    Rule(
+        cel=(
+            f"{_NO_RESET} || ((!has(self.server) || self.server.engine != '{name}') && "
+            f"(!has(self.endpoint) || self.endpoint.engine != '{name}'))"
+        ),
+        message=f"measurement.cachePolicy Reset: no request empties the prefix cache of "
+        f"{engine.name}; {engine.reset_remedy}",
+        path=".measurement.cachePolicy",
+    )
+    for name, engine in ENGINES.items()
+    if engine.reset_path is None
+)
 
 
 class BenchmarkRunSpec(SpecModel):
@@ -224,6 +237,7 @@ class BenchmarkRunSpec(SpecModel):
             path=".model.source.hub.cacheClaim",
         ),
         *_DEVELOPMENT_MODES,
+        *_RESETS_MISSING,
         Rule(
             cel=(
                 "!has(self.measurement.profile) || (has(self.server) ? self.server.engine : "

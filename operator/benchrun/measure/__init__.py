@@ -38,6 +38,7 @@ from benchrun.measure.intervals import percentile_intervals
 from benchrun.measure.metrics_page import (
     ServerFacts,
     UnreadableMetrics,
+    bounded_settings,
     parse_facts,
     parse_sample,
 )
@@ -195,6 +196,7 @@ __all__ = [
     "Window",
     "at_equal_load",
     "batch_means",
+    "bounded_settings",
     "bucket_size",
     "bucketed",
     "by_server",

@@ -48,7 +48,7 @@ class ServerFacts:
 
     version: str | None = None
     kv_cache_tokens: int | None = None
-    # Labels of the engine's `settings_series`.
+    # Labels of the engine's `settings_series`, or its `answered_settings`.
     reported: dict[str, str] = field(default_factory=dict)
 
 
@@ -65,7 +65,8 @@ class Series(NamedTuple):
 @cache
 def _sample_lines(engine: Engine) -> tuple[str, ...]:
     """Return the beginnings of the lines that a sample needs."""
-    series = (name for names in engine.sample_series.values() for name in names)
+    names = (*engine.sample_series.values(), *engine.sample_sums.values())
+    series = dict.fromkeys(name for each in names for name in each)
     return tuple(name + end for name in series for end in ("{", " "))
 
 
@@ -84,7 +85,11 @@ def parse_sample(
     for name, _, value in found:
         if name not in lacking:
             values.setdefault(name, []).append(value)
-    figures: dict[str, Any] = combined(values, engine.sample_series)
+    for figure, parts in engine.sample_sums.items():
+        if all(part in values for part in parts):
+            values[figure] = [number for part in parts for number in values[part]]
+    of_sums = {figure: (figure,) for figure in engine.sample_sums}
+    figures: dict[str, Any] = combined(values, {**engine.sample_series, **of_sums})
     return Sample(at=at, role=role, pod=pod, **figures)
 
 
@@ -133,17 +138,24 @@ def parse_facts(text: str, engine: Engine) -> ServerFacts:
         return ServerFacts()
     tokens = [engine.cache_tokens(labels) for labels in engines]
     total = sum(t for t in tokens if t is not None)
-    reported = {
-        key[:100]: plain_text(value[:253])
-        for key, value in sorted(engines[0].items())
-        if key != "engine" and not key.startswith("_") and value not in ("", "None")
-    }
     return ServerFacts(
         kv_cache_tokens=total
         if None not in tokens and is_believable(total)
         else None,
-        reported=dict(list(reported.items())[:MAX_REPORTED]),
+        reported=bounded_settings(
+            {key: value for key, value in engines[0].items() if key != "engine"}
+        ),
     )
+
+
+def bounded_settings(reported: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that a server reports, bounded in number and length, by name."""
+    found = {
+        key[:100]: plain_text(value[:253])
+        for key, value in sorted(reported.items())
+        if not key.startswith("_") and value not in ("", "None")
+    }
+    return dict(list(found.items())[:MAX_REPORTED])
 
 
 def series_of(

@@ -49,9 +49,10 @@ def server_limits(
     given = ServeArgs.of(args or (), engine)
 
     def number(setting: EngineSetting) -> int | None:
-        return _number(
-            given.text(setting) or engine.reported(setting, reported or {})
-        )
+        reported_text = engine.reported(setting, reported or {})
+        if setting in engine.computed_settings and reported_text:
+            return _number(reported_text)
+        return _number(given.text(setting) or reported_text)
 
     engines = number(EngineSetting.DATA_PARALLEL) or 1
     each = number(EngineSetting.MAX_RUNNING)

@@ -54,7 +54,13 @@ def last_words(log: str, engine: Engine) -> str:
     lines = _lines_of(log, engine)
     # Without a complaint or an exception it is the last line that is not noise.
     plain = (line.text for line in reversed(lines) if not _NOISE.search(line.text))
-    return bounded(_usage(lines) or _error(lines, engine) or next(plain, ""))
+    stated = _stated(lines, engine)
+    return bounded(
+        (stated[0] if stated else "")
+        or _usage(lines)
+        or _error(lines, engine)
+        or next(plain, "")
+    )
 
 
 @lru_cache(maxsize=64)
@@ -64,9 +70,20 @@ def errors(log: str, engine: Engine) -> tuple[str, ...]:
     Empty if the log holds no error: other lines do not name a cause.
     """
     lines = _lines_of(log, engine)
+    if engine.error_lines is not None:
+        return _stated(lines, engine)
     if (at := _complaint(lines)) is not None:
         return (_whole(lines, at),)
     return tuple(_whole(lines, at) for at in _chain(lines, engine))
+
+
+def _stated(lines: list["_Line"], engine: Engine) -> tuple[str, ...]:
+    """Return the lines that state an error in the engine's own form, the first one first."""
+    if (begins := engine.error_lines) is None:
+        return ()
+    return tuple(
+        line.text for line in lines if begins.match(line.prefix + line.text)
+    )
 
 
 def _lines_of(log: str, engine: Engine) -> list["_Line"]:

@@ -177,6 +177,7 @@ def length_remarks(
                     max_tokens,
                     limit,
                     is_chat=workload.api == "Chat",
+                    engine_name=spec.engine.name,
                 )
     return remarks
 
@@ -188,6 +189,7 @@ def _length_remarks(
     limit: str,
     *,
     is_chat: bool,
+    engine_name: str,
 ) -> list[Remark]:
     if lengths.output is not None and lengths.output >= max_tokens:
         return [
@@ -216,7 +218,11 @@ def _length_remarks(
             )
         ]
     if lengths.total > max_tokens:
-        return [error(field, f"{tokens}, but {limit}: vLLM refuses the request")]
+        return [
+            error(
+                field, f"{tokens}, but {limit}: {engine_name} refuses the request"
+            )
+        ]
     spare = max_tokens - lengths.total
     if is_chat and not lengths.drops_long_rows and spare < CHAT_TEMPLATE_TOKENS:
         return [

@@ -176,7 +176,7 @@ def _left(
 
 
 def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
-    """Return the gauges of a run; none before the first sample.
+    """Return the gauges of a run; none before the first sample, or of what its servers lack.
 
     Each has its own scale, so that a long queue does not flatten the line of running requests.
     """
@@ -196,6 +196,7 @@ def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
     return tuple(
         Gauge(label, tuple(seen), figure(seen[-1], unit=unit), top)
         for label, seen, unit, top in rows
+        if any(value is not None for value in seen)
     )
 
 
@@ -204,9 +205,13 @@ def progress_line(status: BenchmarkRunStatus) -> str:
     servers = ""
     if (live := status.live) is not None:
         servers = (
-            f"running {figure(live.running)}, waiting {figure(live.waiting)}, KV "
-            f"{figure(live.kv_cache_percent, unit=' %')}, "
-            f"{figure(live.generation_tokens_per_second)} tok/s"
+            f"running {figure(live.running)}, waiting {figure(live.waiting)}, "
+            + (
+                ""
+                if live.kv_cache_percent is None
+                else f"KV {figure(live.kv_cache_percent, unit=' %')}, "
+            )
+            + f"{figure(live.generation_tokens_per_second)} tok/s"
         )
     progress = status.progress.summary if status.progress is not None else None
     return " · ".join(

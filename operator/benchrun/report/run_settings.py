@@ -14,7 +14,7 @@ from benchrun.measure.server_pressure import server_limits
 from benchrun.names import ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
 from benchrun.report.tables import Rows, figure
-from benchrun.sizing import ServeArgs, serve_args
+from benchrun.sizing import ServeArgs, UnreadableValue, serve_args
 
 _OF_SERVERS = (
     EngineSetting.MAX_TOKENS,
@@ -91,6 +91,9 @@ def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
         turns_on = given.flag(setting)
         if (name := turns_on or engine.flags_off.get(setting)) is None:
             continue
+        if setting in engine.computed_settings:
+            yield (setting.value, _computed(setting, server), side, "server.args")
+            continue
         is_on = given.switched(setting, default=True) == (turns_on is not None)
         switch = str(is_on).lower() if given.is_switched(setting) else None
         reported = engine.reported(setting, server.reported)
@@ -101,6 +104,19 @@ def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
             side,
             ("server.args"),
         )
+
+
+def _computed(setting: EngineSetting, server: ServerStatus) -> str:
+    """Return a setting that follows from several flags, else as the server reports it."""
+    engine = ENGINES[server.engine]
+    try:
+        value = ServeArgs.of(server.args, engine).whole(setting)
+    except UnreadableValue:
+        value = None
+    reported = engine.reported(setting, server.reported)
+    if value is not None:
+        return str(value)
+    return f"{reported} (reported)" if reported else "default"
 
 
 def _text(value: object) -> str:

@@ -30,6 +30,7 @@ from benchrun.effects import (
 from benchrun.measure import (
     ServerFacts,
     UnreadableMetrics,
+    bounded_settings,
     cpu_values,
     gpu_values,
     parse_facts,
@@ -51,7 +52,7 @@ SECONDS_A_CPU_SECOND = 20
 """Seconds of pause for every further second of CPU, so that the pages of a run take at most a
 twentieth of the event loop's time."""
 VERSION_SECONDS = 3.0
-VERSION_BYTES = 128 * 1024  # SGLang answers with all its settings.
+VERSION_BYTES = 128 * 1024  # Some engines answer with all their settings.
 EXPORTER_INTERVAL_SECONDS = 5.0
 """Seconds between two scrapes of an exporter: it has the metrics of a whole node, and renews them
 every second at most."""
@@ -240,12 +241,17 @@ class Scraper:
                     url, limit_bytes=VERSION_BYTES, timeout_seconds=VERSION_SECONDS
                 )
             )
-            return replace(facts, version=plain_text(str(answer["version"]))[:100])
+            version = plain_text(str(answer[engine.version_key]))[:100]
+            settings = bounded_settings(engine.answered_settings(answer))
+            return replace(
+                facts, version=version, reported={**facts.reported, **settings}
+            )
         except (
             FetchError,
             ValueError,
             KeyError,
             TypeError,
+            AttributeError,
             RecursionError,
         ) as error:
             logger.info(

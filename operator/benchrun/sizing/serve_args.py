@@ -132,13 +132,25 @@ class ServeArgs:
     def whole(self, which: Which) -> int | None:
         """Return a whole number above 0, with vLLM's suffixes; None: the flag was not given.
 
-        Raises UnreadableValue.
+        A setting that the engine computes from several flags is what follows from these. Raises
+        UnreadableValue.
         """
+        if (
+            isinstance(which, EngineSetting)
+            and which in self.engine.computed_settings
+        ):
+            return self._computed(which)
         if (number := self.value(which, tokens_of)) is not None and number < 1:
             raise UnreadableValue(
                 f"--{self.flag(which)}: {self.text(which)} is not above 0"
             )
         return number
+
+    def _computed(self, setting: EngineSetting) -> int | None:
+        try:
+            return self.engine.computed_settings[setting](self.given)
+        except ValueError as error:
+            raise UnreadableValue(f"--{self.flag(setting)}: {error}") from error
 
     def value(self, which: Which, read: Callable[[str], _Value]) -> _Value | None:
         """Return what `read` makes of a flag's text; None: the flag was not given.

@@ -137,7 +137,7 @@ class Api:
         )
 
     def _version(self, exchange: Exchange) -> None:
-        exchange.respond(200, compact({"version": self._settings.version}))
+        exchange.respond(200, compact(self._dialect.version(self._settings)))
 
     def _load(self, exchange: Exchange) -> None:
         exchange.respond(200, compact({"server_load": 0}))

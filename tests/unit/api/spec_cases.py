@@ -227,6 +227,11 @@ REFUSED: dict[str, Refused] = {
         {"server.engine": "SGLang", "measurement.profile": {}},
         "measurement.profile needs engine VLLM",
     ),
+    "a reset of a cache that no request empties": Refused(
+        "spec.measurement.cachePolicy",
+        {"server.engine": "LlamaCpp", "measurement.cachePolicy": "Reset"},
+        "--no-cache-prompt",
+    ),
     "no replica": Refused("spec.server.replicas", {"server.replicas": 0}),
     "no node": Refused(
         "spec.server.nodesPerReplica", {"server.nodesPerReplica": 0}

@@ -33,6 +33,7 @@ def paths_of(body: dict[str, Any]) -> list[str]:
     [
         (spec_body(), "VLLM"),
         (server("SGLang"), "SGLang"),
+        (server("LlamaCpp"), "LlamaCpp"),
         (endpoint_body({"url": "http://a"}), "VLLM"),
         (endpoint_body({"url": "http://a", "engine": "SGLang"}), "SGLang"),
     ],
@@ -59,6 +60,16 @@ def test_the_engine_is_the_one_that_is_named_else_vllm(
         ),
         ("SGLang", {"env": [{"name": "VLLM_API_KEY", "value": "k"}]}, []),
         ("SGLang", {"command": ["run", "--host=1"]}, ["server.command[1]"]),
+        ("LlamaCpp", {"args": ["--parallel", "4"]}, []),
+        ("LlamaCpp", {"args": ["-np", "4", "--ctx-size=1"]}, ["server.args[2]"]),
+        ("LlamaCpp", {"args": ["-np", "4", "-m", "x"]}, ["server.args[2]"]),
+        (
+            "LlamaCpp",
+            {"env": [{"name": "LLAMA_API_KEY", "value": "k"}]},
+            ["server.env[0]"],
+        ),
+        ("LlamaCpp", {"disaggregated": SPLIT}, ["server.disaggregated"]),
+        ("LlamaCpp", {"nodesPerReplica": 2}, ["server.nodesPerReplica"]),
         ("VLLM", {"disaggregated": SPLIT}, []),
         ("SGLang", {"disaggregated": SPLIT}, ["server.disaggregated"]),
         (
@@ -99,6 +110,20 @@ def test_a_claim_for_what_is_compiled_needs_an_engine_that_keeps_it(
     engine: EngineName, claim: str, paths: list[str]
 ) -> None:
     assert paths_of(server(engine, compileCacheClaim=claim)) == paths
+
+
+@pytest.mark.parametrize(
+    ("engine", "paths"),
+    [("VLLM", []), ("SGLang", []), ("LlamaCpp", [".measurement.cachePolicy"])],
+)
+def test_a_cache_that_no_request_empties_is_not_reset(
+    engine: EngineName, paths: list[str]
+) -> None:
+    reset = {"measurement": {"cachePolicy": "Reset"}}
+    endpoint = {"url": "http://a", "engine": engine, "allowCacheReset": True}
+    assert paths_of(server(engine) | reset) == paths
+    assert paths_of(endpoint_body(endpoint) | reset) == paths
+    assert paths_of(server(engine)) == []
 
 
 @pytest.mark.parametrize(

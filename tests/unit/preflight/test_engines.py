@@ -21,6 +21,27 @@ def test_of_sglang_lengths_and_places_are_checked_and_the_rest_is_said_to_be_unk
     assert not [remark for remark in found if "vLLM will not start" in remark.text]
 
 
+def test_of_llamacpp_the_length_of_a_slot_is_checked() -> None:
+    words = ["--ctx-size", "1024", "--parallel", "4"]
+    body = spec_body(
+        server={"image": "l", "engine": "LlamaCpp", "args": words},
+        workloads=[
+            workload(
+                "chat",
+                dataset={"random": {"inputTokens": 250, "outputTokens": 50}},
+                load={"concurrencies": [8]},
+            )
+        ],
+    )
+    found = check_run({"spec": body}, Known()).remarks
+    (too_long,) = (r for r in found if r.path == "spec.workloads[0].dataset")
+    assert too_long.level == "Error"
+    assert "256 (--ctx-size): llama.cpp refuses" in too_long.text
+    by_path = {(remark.level, remark.path) for remark in found}
+    assert ("NotChecked", "spec.server.args") in by_path
+    assert ("Warning", "spec.workloads[0].load") in by_path
+
+
 def test_a_flag_that_hides_something_is_named() -> None:
     flag = "--enable-metrics-for-all-schedulers"
     body = spec_body(

@@ -12,6 +12,7 @@ from benchrun.report.live_view import (
     LiveView,
     Log,
     live_view,
+    progress_line,
     seconds_since_begin,
 )
 from benchrun.report.run_summary import steps
@@ -339,11 +340,17 @@ def test_without_a_sample_there_is_no_gauge() -> None:
 
 
 def test_a_figure_that_was_not_read_is_no_zero() -> None:
-    gauges = {
-        g.label: g
-        for g in view(followed(running(live=live(kv_cache_percent=None)))).gauges
-    }
-    assert (gauges["KV cache"].values, gauges["KV cache"].now) == ((None,), "-")
+    unread = running(live=live(80, kv_cache_percent=None))
+    run = updated_run(followed(running(live=live(75))), run_body(unread))
+    gauges = {g.label: g for g in view(run).gauges}
+    assert (gauges["KV cache"].values, gauges["KV cache"].now) == ((40, None), "-")
+
+
+def test_a_figure_that_servers_lack_has_no_gauge() -> None:
+    status = running(live=live(kv_cache_percent=None))
+    assert "KV cache" not in {g.label for g in view(followed(status)).gauges}
+    assert "KV" not in progress_line(status)
+    assert "KV" in progress_line(running(live=live()))
 
 
 def test_samples_are_bounded() -> None:

@@ -1,0 +1,78 @@
+"""llama.cpp's HTTP server: how it is started, its endpoints, its metrics and the words of its log.
+
+Names of flags, paths and series were read from a running `llama-server` of build b10434; those that
+it could not show on a CPU (GPU memory, the hub) come from its source.
+"""
+
+from collections.abc import Mapping
+
+from benchrun_client.engines.engine import Engine
+from benchrun_client.engines.llamacpp import launch, log, metric_names
+
+
+def answered_settings(properties: Mapping[str, object]) -> Mapping[str, str]:
+    """Return a server's settings from the answer of /props."""
+    generation = properties.get("default_generation_settings")
+    context = generation.get("n_ctx") if isinstance(generation, dict) else None
+    found = {
+        "total_slots": properties.get("total_slots"),
+        "n_ctx": context,  # Of one slot.
+        "model_ftype": properties.get("model_ftype"),
+    }
+    return {
+        name: str(value)
+        for name, value in found.items()
+        if isinstance(value, int | str)
+    }
+
+
+LLAMACPP = Engine(
+    name="llama.cpp",
+    command=(),  # the entry point of its server images is llama-server
+    module_before_serve=None,
+    port=launch.PORT,
+    user=launch.USER,
+    environment=launch.ENVIRONMENT,
+    development_mode=None,
+    nodes=None,
+    transfer=None,
+    serve_args=launch.serve_args,
+    filled_in=launch.filled_in,
+    owned_flag=launch.owned_flag,
+    command_problem=launch.command_problem,
+    refused_variables=launch.REFUSED_VARIABLES,
+    flag_warnings=launch.FLAG_WARNINGS,
+    flag_spellings=launch.FLAG_SPELLINGS,
+    readable_flags=frozenset({*launch.SETTING_FLAGS.values(), "kv-unified"}),
+    setting_flags=launch.SETTING_FLAGS,
+    flags_off={},
+    reported_settings=metric_names.REPORTED_SETTINGS,
+    computed_settings=launch.COMPUTED_SETTINGS,
+    default_block_tokens=1,  # a slot finds any common beginning again
+    default_running_step=None,  # 1 in old releases, 4 in new ones
+    health_path="/health",
+    version_path="/props",
+    version_key="build_info",
+    answered_settings=answered_settings,
+    metrics_path="/metrics",
+    reset_path=None,
+    reset_remedy="set cachePolicy: Isolate, or turn the cache off with --no-cache-prompt",
+    profiler=None,
+    is_reset=lambda _: False,
+    sample_series=metric_names.SAMPLE_SERIES,
+    counter_series=metric_names.COUNTER_SERIES,
+    sample_sums=metric_names.SAMPLE_SUMS,
+    counter_sums=metric_names.COUNTER_SUMS,
+    labelled_counters={},
+    counters_at_first_event=frozenset(),
+    settings_series=None,
+    measured_settings=frozenset(),
+    cache_tokens=lambda _: None,
+    cache_tokens_series=None,
+    log_prefix=log.PREFIX,
+    error_lines=log.ERROR_LINES,
+    cause_is_above=(),
+    log_causes=log.CAUSES,
+    startup_phases=log.startup_phases,
+    compilations=None,
+)
