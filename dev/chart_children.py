@@ -51,4 +51,7 @@ def _rule(kind: ChildKind) -> list[str]:
     ]
     if kind.switch is None:
         return rule
-    return [f"{{{{- if .Values.{kind.switch} }}}}", *rule, "{{- end }}"]
+    group, _, value = kind.switch.partition(".")
+    # An upgrade that reuses values of an older release has no such group.
+    switch = f"(.Values.{group} | default dict).{value}"
+    return [f"{{{{- if {switch} }}}}", *rule, "{{- end }}"]

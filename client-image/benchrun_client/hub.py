@@ -170,11 +170,9 @@ def is_about_claim(error: BaseException, cache: ModelCache) -> bool:
     """
     number = getattr(error, "errno", None)
     name = getattr(error, "filename", None)
-    is_named = isinstance(name, str | bytes)
-    is_on_claim = is_named and Path(os.fsdecode(name)).is_relative_to(
-        cache.directory
-    )
-    return is_on_claim if number in _NOT_WRITABLE or is_named else _is_full(error)
+    if isinstance(name, str | bytes):
+        return Path(os.fsdecode(name)).is_relative_to(cache.directory)
+    return number not in _NOT_WRITABLE and _is_full(error)
 
 
 def _is_full(error: BaseException) -> bool:

@@ -4,7 +4,7 @@
 - apiGroups: ["apps"]
   resources: [deployments]
   verbs: [get, list, watch, create, delete]
-{{- if .Values.rbac.leaderWorkerSets }}
+{{- if (.Values.rbac | default dict).leaderWorkerSets }}
 - apiGroups: ["leaderworkerset.x-k8s.io"]
   resources: [leaderworkersets]
   verbs: [get, list, create, delete]

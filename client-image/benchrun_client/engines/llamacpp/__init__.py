@@ -75,4 +75,5 @@ LLAMACPP = Engine(
     log_causes=log.CAUSES,
     startup_phases=log.startup_phases,
     compilations=None,
+    compile_caches={},
 )
