@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from pydantic import ValidationError
-
 from benchrun import names
 from benchrun.api.crd import RUN, SWEEP
 from benchrun.doctor.asking import (
@@ -27,12 +25,7 @@ from benchrun.doctor.asking import (
     warning,
 )
 from benchrun.observe import untrusted_json as raw
-from benchrun.plan import (
-    MAX_DEFAULTS_BYTES,
-    NO_DEFAULTS,
-    OPERATOR_LABELS,
-    RunDefaults,
-)
+from benchrun.plan import OPERATOR_LABELS
 
 HOME = "benchrun-system"
 """Namespace of the operator in the documentation; it is looked for there where the cluster's
@@ -59,8 +52,6 @@ class FoundOperator:
         False  # Whether it makes some for the pods of every run.
     )
     available: int = 0
-    defaults: RunDefaults | None = NO_DEFAULTS
-    """The platform's defaults of runs. None: this command can't read them."""
 
     @property
     def user(self) -> str:
@@ -96,7 +87,7 @@ def operator_of(deployment: raw.Object) -> FoundOperator:
     pod = raw.mapping(raw.mapping(spec.get("template")).get("spec"))
     container = next(raw.mappings(pod.get("containers")), {})
     variables = {
-        raw.text(each.get("name")): raw.text(each.get("value"), MAX_DEFAULTS_BYTES)
+        raw.text(each.get("name")): raw.text(each.get("value"), 4096)
         for each in raw.mappings(container.get("env"))
     }
     watched = variables.get("BENCHRUN_NAMESPACES", "").split(",")
@@ -115,16 +106,7 @@ def operator_of(deployment: raw.Object) -> FoundOperator:
         available=raw.number(
             raw.mapping(deployment.get("status")).get("availableReplicas")
         ),
-        defaults=_run_defaults(variables.get("BENCHRUN_RUN_DEFAULTS", "")),
     )
-
-
-def _run_defaults(text: str) -> RunDefaults | None:
-    """Return the defaults that the variable holds; None where they are not of this version."""
-    try:
-        return RunDefaults.model_validate_json(text or "{}")
-    except ValidationError:
-        return None
 
 
 def of_namespace(
@@ -204,14 +186,6 @@ def _about(
             "version",
             subject=subject,
             sentence=f"is of version {first.version or 'unknown'}, this command of {version}",
-            remedy="Use the command of the operator's version.",
-        )
-    if first.defaults is None:
-        yield not_checked(
-            "defaults",
-            subject=subject,
-            sentence="has defaults of runs (the chart's value runs) that this command can't read; "
-            "pods are tried without them",
             remedy="Use the command of the operator's version.",
         )
 

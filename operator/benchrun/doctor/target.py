@@ -73,15 +73,10 @@ def target_of(
     spec: BenchmarkRunSpec,
     operator: FoundOperator,
     *,
-    labels: plan.Labels = (),
     is_given: bool = True,
 ) -> RunTarget:
-    """Build the objects and pods of a run, as `decide` has the operator create them.
-
-    `labels`: those of the run, some of which the platform's defaults may copy.
-    """
-    applied = plan.applied_to(labels, operator.defaults or plan.NO_DEFAULTS)
-    owner = plan.Owner(namespace, name, UID, labels=applied.labels)
+    """Build the objects and pods of a run, as `decide` has the operator create them."""
+    owner = plan.Owner(namespace, name, UID)
     image = spec.client.image or operator.client_image
     policy = operator.pull_policy
     given = plan.plan_of_client(owner, spec, token_digest=digest_of_token(UID))
@@ -91,11 +86,8 @@ def target_of(
         plan_digest=given.digest(),
         default_image=operator.client_image,
         pull_policy=policy,
-        applied=applied,
     )
-    roles = plan.server_roles(
-        owner, spec, client_image=image, pull_policy=policy, applied=applied
-    )
+    roles = plan.server_roles(owner, spec, client_image=image, pull_policy=policy)
     client_pods = plan.division_of(spec).pods
     for_all = operator.network_policies
     fences = (

@@ -33,7 +33,7 @@ from benchrun.doctor import (
 )
 from benchrun.names import KIND, MAX_RUN_NAME
 from benchrun.observe import Place, untrusted_json as raw
-from benchrun.plan import Labels, planned_variants
+from benchrun.plan import planned_variants
 from benchrun.report import exit_codes
 
 MOST_TARGETS = 8
@@ -257,9 +257,7 @@ def _targets(
     for body in bodies:
         try:
             found += [
-                target.target_of(
-                    namespace, name, spec, operator, labels=_labels(body)
-                )
+                target.target_of(namespace, name, spec, operator)
                 for name, spec in _specs(body)
             ]
         except ValueError as error:
@@ -276,12 +274,6 @@ def _targets(
             )
         )
     return different[:MOST_TARGETS], checked
-
-
-def _labels(body: dict[str, Any]) -> Labels:
-    """Return the labels of a run, or of the runs of a sweep."""
-    given = raw.mapping(raw.mapping(body.get("metadata")).get("labels"))
-    return tuple((name, raw.text(value)) for name, value in given.items())
 
 
 def _specs(body: dict[str, Any]) -> list[tuple[str, BenchmarkRunSpec]]:
