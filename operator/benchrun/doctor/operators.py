@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from pydantic import ValidationError
+
 from benchrun import names
 from benchrun.api.crd import RUN, SWEEP
 from benchrun.doctor.asking import (
@@ -25,12 +27,18 @@ from benchrun.doctor.asking import (
     warning,
 )
 from benchrun.observe import untrusted_json as raw
-from benchrun.plan import OPERATOR_LABELS
+from benchrun.plan import (
+    MAX_DEFAULTS_BYTES,
+    NO_DEFAULTS,
+    OPERATOR_LABELS,
+    RunDefaults,
+)
 
 HOME = "benchrun-system"
 """Namespace of the operator in the documentation; it is looked for there where the cluster's
 Deployments may not be listed."""
 LEASE = "benchrun-operator"
+_DEFAULTS = "BENCHRUN_RUN_DEFAULTS"
 UNKNOWN_IMAGE = "benchrun-client"  # In place of the client's image.
 OLDEST = (1, 29)  # Kubernetes' minor versions from here on are supported.
 _SELECTOR = ",".join(f"{key}%3D{value}" for key, value in OPERATOR_LABELS.items())
@@ -52,6 +60,8 @@ class FoundOperator:
         False  # Whether it makes some for the pods of every run.
     )
     available: int = 0
+    defaults: RunDefaults | None = NO_DEFAULTS
+    """The platform's defaults; None: this command can't read them."""
 
     @property
     def user(self) -> str:
@@ -90,6 +100,14 @@ def operator_of(deployment: raw.Object) -> FoundOperator:
         raw.text(each.get("name")): raw.text(each.get("value"), 4096)
         for each in raw.mappings(container.get("env"))
     }
+    given = next(
+        (
+            e
+            for e in raw.mappings(container.get("env"))
+            if e.get("name") == _DEFAULTS
+        ),
+        {},
+    )
     watched = variables.get("BENCHRUN_NAMESPACES", "").split(",")
     return FoundOperator(
         namespace=raw.text(metadata_of(deployment).get("namespace")),
@@ -106,6 +124,34 @@ def operator_of(deployment: raw.Object) -> FoundOperator:
         available=raw.number(
             raw.mapping(deployment.get("status")).get("availableReplicas")
         ),
+        defaults=_defaults_in(raw.text(given.get("value"), MAX_DEFAULTS_BYTES)),
+    )
+
+
+def _defaults_in(text: str) -> RunDefaults | None:
+    try:
+        return RunDefaults.model_validate_json(text or "{}")
+    except ValidationError:
+        return None
+
+
+def defaults_line(operator: FoundOperator | None) -> CheckLine | None:
+    """Return that pods are tried without the platform's defaults; None: they are with them."""
+    if operator is not None and operator.defaults is not None:
+        return None
+    why = (
+        "are not known, as the operator is not"
+        if operator is None
+        else "are of another version than this command"
+    )
+    return not_checked(
+        "defaults",
+        subject="defaults of all runs",
+        sentence=f"{why}: what follows is without the chart's runs",
+        remedy="Name the operator's namespace (--operator-namespace), where you may list its "
+        "Deployment."
+        if operator is None
+        else "Use the command of the operator's version.",
     )
 
 

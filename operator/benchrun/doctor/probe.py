@@ -53,7 +53,7 @@ _WHAT = {
 _NEEDED = ("dns", "hub")
 
 
-def client_probe(target: RunTarget, script: str) -> dict[str, Any]:
+def client_probe(target: RunTarget, script: str, name: str) -> dict[str, Any]:
     """Build the client's own pod, with a script in place of the client.
 
     It has all that the client's has but the plan, which is not there: image, Secrets, claims,
@@ -64,17 +64,17 @@ def client_probe(target: RunTarget, script: str) -> dict[str, Any]:
     from_hub = target.is_given and model.source.hub is not None
     file = f"{quote(model.name)}/resolve/{revision}/config.json" if from_hub else ""
     words = ["python3", "-c", script, _SERVICE, file, str(_LOOK_SECONDS)]
-    return _probe(target.pods[0], {"command": words, "args": []}, target)
+    return _probe(target.pods[0], {"command": words, "args": []}, target, name)
 
 
-def server_probe(pod: PlannedPod, target: RunTarget) -> dict[str, Any]:
+def server_probe(pod: PlannedPod, target: RunTarget, name: str) -> dict[str, Any]:
     """Build the server's own pod without its devices, and with nothing to do."""
     program = {"command": ["/bin/sh", "-c", "exit 0"], "args": []}
-    return _probe(pod, program, target)
+    return _probe(pod, program, target, name)
 
 
 def _probe(
-    pod: PlannedPod, program: dict[str, Any], target: RunTarget
+    pod: PlannedPod, program: dict[str, Any], target: RunTarget, name: str
 ) -> dict[str, Any]:
     own = {each["metadata"]["name"] for each in target.objects}
     gone = {
@@ -105,7 +105,7 @@ def _probe(
         "terminationGracePeriodSeconds": 1,
     }
     metadata = {
-        "generateName": "benchrun-doctor-",
+        "name": name,
         "labels": {LABEL: pod.role, names.LABEL_ROLE: pod.role},
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -115,6 +115,25 @@ def creation(manifest: dict[str, Any], namespace: str) -> ApiQuery:
     """Build the request that creates the pod. It is the only one that changes anything."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     return ApiQuery(path, json.dumps(manifest))
+
+
+def may_be_there(answer: ApiAnswer) -> bool:
+    """Return whether the pod may have been made: also where the answer was lost.
+
+    Words without a reason of the API server's may be those of a lost connection.
+    """
+    return answer.trouble not in ("Forbidden", "NotFound")
+
+
+def left_behind(name: str, namespace: str, words: str) -> CheckLine:
+    """Return that a pod was not deleted."""
+    return warning(
+        "started",
+        subject=f"pod {name}",
+        sentence=f"was not deleted: {words}",
+        remedy=f"kubectl delete pod {name} --namespace {namespace}; it ends by itself after "
+        f"{DEADLINE_SECONDS} s.",
+    )
 
 
 def has_ended(body: raw.Object) -> bool:

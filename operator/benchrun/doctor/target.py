@@ -74,20 +74,34 @@ def target_of(
     operator: FoundOperator,
     *,
     is_given: bool = True,
+    labels: plan.Labels = (),
 ) -> RunTarget:
-    """Build the objects and pods of a run, as `decide` has the operator create them."""
-    owner = plan.Owner(namespace, name, UID)
+    """Build the objects and pods of a run, as `decide` has the operator create them.
+
+    `labels` are the run's own, of which the platform may copy some.
+    """
+    applied = plan.applied_to(labels, operator.defaults or plan.NO_DEFAULTS)
+    owner = plan.Owner(namespace, name, UID, labels=applied.labels)
+    declared = spec
+    spec = plan.with_defaults(declared, applied)
     image = spec.client.image or operator.client_image
     policy = operator.pull_policy
     given = plan.plan_of_client(owner, spec, token_digest=digest_of_token(UID))
     job = plan.client_job(
         owner,
-        spec,
+        declared,
         plan_digest=given.digest(),
         default_image=operator.client_image,
         pull_policy=policy,
+        applied=applied,
     )
-    roles = plan.server_roles(owner, spec, client_image=image, pull_policy=policy)
+    roles = plan.server_roles(
+        owner,
+        declared,
+        client_image=image,
+        pull_policy=policy,
+        applied=applied,
+    )
     client_pods = plan.division_of(spec).pods
     for_all = operator.network_policies
     fences = (

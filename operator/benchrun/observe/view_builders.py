@@ -187,7 +187,11 @@ def child_of(kind: str, body: raw.Object) -> Child:
         plan_digest=raw.text(annotations.get(names.ANNOTATION_PLAN_DIGEST)) or None,
         token_digest=raw.text(annotations.get(names.ANNOTATION_TOKEN_DIGEST))
         or None,
-        defaults=noted_defaults(annotations) if role in _NOTING_ROLES else None,
+        defaults=noted_defaults(
+            annotations, namespace=raw.text(metadata.get("namespace"))
+        )
+        if role in _NOTING_ROLES
+        else None,
         stored_bytes=raw.number(annotations.get(names.ANNOTATION_BYTES)),
         created_at=raw.instant(metadata.get("creationTimestamp")),
         failure=_failure(kind, raw.mapping(body.get("status"))),

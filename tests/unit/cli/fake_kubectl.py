@@ -31,7 +31,10 @@ def unused(number):
 with open(here + "/answers", encoding="utf-8") as file:
     answers = eval(file.read())
 for number, answer in enumerate(answers):
-    fits = set(answer["to"]) <= set(arguments) and not set(answer["unless"]) & set(arguments)
+    fits = not set(answer["unless"]) & set(arguments) and all(
+        any(word.startswith(to[:-1]) for word in arguments) if to[-1:] == "*" else to in arguments
+        for to in answer["to"]
+    )
     if fits and (not answer["once"] or unused(number)):
         if answer["after"]:
             with open(answer["after"]) as let_go:
@@ -73,6 +76,8 @@ class FakeKubectl:
         after: Path | None = None,
     ) -> None:
         """Answer a command line that has these words in it, and not `unless`.
+
+        A word that ends in * stands for all that begin like it.
 
         With `stays` it does not end by itself. With `after` it prints nothing before something was
         written to this pipe.

@@ -390,15 +390,23 @@ def test_a_file_without_a_run_is_an_error(
 
 
 PODS_PATH = f"{CORE}/pods"
+ONE_POD = f"{PODS_PATH}/benchrun-doctor-*"
 
 
 def starts(kubectl: FakeKubectl, body: Json, *lines: Json) -> None:
     """Have a pod be made, be seen as `body`, and print these lines."""
-    made = {"metadata": {"name": "benchrun-doctor-x"}}
-    first(kubectl, f"{PODS_PATH}/benchrun-doctor-x", out=json.dumps(body))
-    first(kubectl, PODS_PATH, out=json.dumps(made))
+    first(kubectl, ONE_POD, out=json.dumps(body))
+    first(kubectl, PODS_PATH, out="{}")
     kubectl.answer("delete", "pod")
     kubectl.answer("logs", out="\n".join(map(json.dumps, lines)))
+
+
+def made(kubectl: FakeKubectl) -> list[str]:
+    """Return the names of the pods that were to be made."""
+    return [
+        json.loads(given)["metadata"]["name"]
+        for given in kubectl.given(raw(PODS_PATH))
+    ]
 
 
 def deleted(kubectl: FakeKubectl) -> list[str]:
@@ -426,8 +434,8 @@ def test_a_started_pod_is_always_deleted(
     found = states(capsys)
     assert found["started started pod of client"] == state
     assert ("dns name service" in found) == (state == "Ok")
-    assert deleted(cluster) == ["benchrun-doctor-x"]
-    assert len(cluster.given(raw(PODS_PATH))) == 1
+    assert deleted(cluster) == made(cluster)
+    assert len(made(cluster)) == 1
 
 
 def test_with_all_the_servers_image_is_pulled_too(
@@ -440,7 +448,8 @@ def test_with_all_the_servers_image_is_pulled_too(
         for given in cluster.given(raw(PODS_PATH))
     ]
     assert images == ["client:1", "vllm/vllm-openai:v0.32.0"]
-    assert len(deleted(cluster)) == 2
+    assert deleted(cluster) == made(cluster)
+    assert len(set(made(cluster))) == 2
 
 
 def test_a_pod_that_is_refused_leaves_nothing(
@@ -464,7 +473,7 @@ def test_an_interrupt_deletes_the_pod(
     starts(cluster, seen("Pending"))
     first(
         cluster,
-        f"{PODS_PATH}/benchrun-doctor-x",
+        ONE_POD,
         out="{}",
         after=looked,
         once=True,
@@ -474,7 +483,77 @@ def test_an_interrupt_deletes_the_pod(
     with looked.open("w", encoding="utf-8"):
         ended_with, output = command.interrupted(number)
     assert (ended_with, "Traceback" in output) == (code, False), output
-    assert deleted(cluster) == ["benchrun-doctor-x"]
+    assert deleted(cluster) == made(cluster) != []
+
+
+def test_a_pod_is_deleted_though_the_answer_to_its_creation_was_lost(
+    cluster: FakeKubectl, tmp_path: Path, capsys: Capture
+) -> None:
+    starts(cluster, ENDED)
+    refused(cluster, PODS_PATH, "error: http2: client connection lost")
+    path = written(tmp_path)
+    main(["doctor", "-f", path, "-n", "lab", "-o", "json", "--pods"])
+    assert states(capsys)["started started pod of client"] != "Ok"
+    assert deleted(cluster) == made(cluster) != []
+
+
+def test_a_pod_that_is_left_behind_is_named(
+    cluster: FakeKubectl, tmp_path: Path, capsys: Capture
+) -> None:
+    starts(cluster, ENDED)
+    first(cluster, PODS_PATH, out="{}")
+    there = [each for each in cluster.answers if "delete" not in each["to"]]
+    cluster.answers[:] = there
+    cluster.fails(
+        "delete", error="Error from server (Forbidden): pods is forbidden"
+    )
+    path = written(tmp_path)
+    assert main(["doctor", "-f", path, "-n", "lab", "-o", "json", "--pods"]) == 0
+    (name,) = made(cluster)
+    assert deleted(cluster) == [name, name]
+    assert states(capsys)[f"started pod {name}"] == "Warning"
+
+
+# ---- the platform's defaults
+
+
+def with_defaults(cluster: FakeKubectl, text: str) -> None:
+    own = deployment(BENCHRUN_CLIENT_IMAGE="client:1", BENCHRUN_RUN_DEFAULTS=text)
+    path = deployments("benchrun-system")[0].path
+    first(cluster, path, out=json.dumps(items(own)))
+
+
+def test_pods_are_tried_with_the_platforms_defaults(
+    cluster: FakeKubectl, tmp_path: Path, capsys: Capture
+) -> None:
+    defaults = {
+        "server": {"nodeSelector": {"pool": "h200"}},
+        "copyLabels": ["cost-center"],
+        "modelCacheClaim": "models",
+        "userFromNamespace": True,
+    }
+    with_defaults(cluster, json.dumps(defaults))
+    path = written(
+        tmp_path, metadata={"name": "chat", "labels": {"cost-center": "17"}}
+    )
+    main(["doctor", "-f", path, "-n", "lab", "-o", "json"])
+    pods = [json.loads(given) for given in cluster.given(raw(DRY_POD))]
+    assert {pod["metadata"]["labels"]["cost-center"] for pod in pods} == {"17"}
+    assert [pod["spec"].get("nodeSelector") for pod in pods].count(
+        {"pool": "h200"}
+    ) == 1
+    assert not any("runAsUser" in pod["spec"]["securityContext"] for pod in pods)
+    found = states(capsys)
+    assert found["persistentvolumeclaim PersistentVolumeClaim models"] == "Problem"
+    assert not any(name.startswith("defaults ") for name in found)
+
+
+def test_defaults_that_this_command_cannot_read_are_not_checked(
+    cluster: FakeKubectl, tmp_path: Path, capsys: Capture
+) -> None:
+    with_defaults(cluster, '{"ofTheFuture": true}')
+    main(["doctor", "-f", written(tmp_path), "-n", "lab", "-o", "json"])
+    assert states(capsys)["defaults defaults of all runs"] == "NotChecked"
 
 
 # ---- queries

@@ -41,7 +41,7 @@ def container_of(pod: Json) -> Json:
 
 def test_the_clients_pod_has_all_of_the_clients_but_the_plan() -> None:
     client = {"pod": {"serviceAccountName": "a", "imagePullSecrets": ["s"]}}
-    pod = client_probe(a_target(model=MODEL, client=client), "script")
+    pod = client_probe(a_target(model=MODEL, client=client), "script", "pod-1")
     spec = pod["spec"]
     main = container_of(pod)
     assert main["image"] == "client:1"
@@ -62,13 +62,13 @@ def test_the_clients_pod_has_all_of_the_clients_but_the_plan() -> None:
 
 def test_nothing_is_asked_of_a_hub_that_the_run_does_not_use() -> None:
     claim = {"name": "m", "source": {"pvc": {"claimName": "weights"}}}
-    pod = client_probe(a_target(model=claim), "script")
+    pod = client_probe(a_target(model=claim), "script", "pod-1")
     assert container_of(pod)["command"][4] == ""
 
 
 def test_the_servers_pod_asks_for_no_device_and_does_nothing() -> None:
     target = a_target(server=a_server(pod={"nodeSelector": {"pool": "gpu"}}))
-    pod = server_probe(target.pods[1], target)
+    pod = server_probe(target.pods[1], target, "pod-2")
     main = container_of(pod)
     assert main["image"] == "vllm/vllm-openai:v0.32.0"
     assert "nvidia.com/gpu" not in json.dumps(main["resources"])
@@ -78,7 +78,10 @@ def test_the_servers_pod_asks_for_no_device_and_does_nothing() -> None:
 
 def test_no_pod_outlives_doctor_for_long() -> None:
     target = a_target()
-    for pod in (client_probe(target, ""), server_probe(target.pods[1], target)):
+    for pod in (
+        client_probe(target, "", "pod-1"),
+        server_probe(target.pods[1], target, "pod-2"),
+    ):
         assert pod["spec"]["activeDeadlineSeconds"] == DEADLINE_SECONDS
         assert pod["spec"]["restartPolicy"] == "Never"
         assert LABEL in pod["metadata"]["labels"]

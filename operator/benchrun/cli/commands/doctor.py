@@ -4,6 +4,8 @@ import argparse
 import inspect
 import json
 import re
+import secrets
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -32,7 +34,7 @@ from benchrun.doctor import (
     target,
 )
 from benchrun.names import KIND, MAX_RUN_NAME
-from benchrun.observe import Place, untrusted_json as raw
+from benchrun.observe import Place, labels_of, untrusted_json as raw
 from benchrun.plan import planned_variants
 from benchrun.report import exit_codes
 
@@ -42,6 +44,7 @@ LOOK_SECONDS = 1.0  # Seconds between two looks at a Lease or a started pod.
 MORE_LEASE_SECONDS = 2.0
 """Seconds that a Lease is watched beyond its own duration."""
 START_SECONDS = 120
+DELETE_ATTEMPTS = 2
 MARKS: dict[asking.State, tuple[str, str]] = {
     "Ok": ("ok", "green"),
     "Warning": ("warning", "yellow"),
@@ -137,7 +140,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     )
     bodies = [yaml.load(each.text, Loader=manifests.LOADER) for each in given]
     targets, found = _targets(bodies, namespace, known)
-    checked += found
+    unknown = operators.defaults_line(operator)
+    checked += [*found, *([] if unknown is None else [unknown])]
     checks = [
         rights.namespace_check(namespace),
         *_checks_of(targets, operator, options),
@@ -257,7 +261,9 @@ def _targets(
     for body in bodies:
         try:
             found += [
-                target.target_of(namespace, name, spec, operator)
+                target.target_of(
+                    namespace, name, spec, operator, labels=labels_of(body)
+                )
                 for name, spec in _specs(body)
             ]
         except ValueError as error:
@@ -410,37 +416,67 @@ def _started(
                     remedy="Name it in spec.client.image, or --operator-namespace.",
                 )
             ]
-        pods = [(each.pods[0], probe.client_probe(each, inspect.getsource(in_pod)))]
+        script = inspect.getsource(in_pod)
+        pods = [(each.pods[0], probe.client_probe(each, script, _new_name()))]
         if options.pods == "all":
-            pods += [(pod, probe.server_probe(pod, each)) for pod in each.pods[1:]]
+            pods += [
+                (pod, probe.server_probe(pod, each, _new_name()))
+                for pod in each.pods[1:]
+            ]
         for pod, manifest in pods:
             checked += _shown(asker, pod, manifest, options.timeout)
     return checked
+
+
+def _new_name() -> str:
+    """Return a pod's name that is known before the pod is there, so that it can be deleted."""
+    return f"benchrun-doctor-{secrets.token_hex(5)}"
 
 
 def _shown(
     asker: Asker, pod: target.PlannedPod, manifest: dict[str, Any], seconds: float
 ) -> list[asking.CheckLine]:
     """Start a pod, wait for its end, and delete it whatever happens."""
-    name = ""
+    name = manifest["metadata"]["name"]
+    answer = asking.UNASKED
+    lines: list[asking.CheckLine] = []
     with interrupts.sigterm_interrupts():
         try:
-            # Ctrl-C comes after the answer, so that the name of what was made is known.
+            # Ctrl-C comes after the answer, so that it is known whether a pod was made.
             with interrupts.signals_deferred():
                 answer = asker.one(probe.creation(manifest, asker.namespace))
-                name = asking.name_of(answer.found)
             if (refused := probe.created(answer, pod)) is not None:
-                return [refused]
-            body = _ended(asker, name, seconds)
-            _, out, _ = asker.kubectl(
-                "logs", name, "--tail=20", "--limit-bytes=16384"
-            )
-            lines = out.decode("utf-8", "replace").splitlines()
-            return list(probe.results(body, lines, pod))
+                lines.append(refused)
+            else:
+                lines += _seen(asker, name, pod, seconds)
         finally:
-            if name:
-                with interrupts.signals_deferred():
-                    asker.kubectl("delete", "pod", name, "--wait=false", "--now")
+            with interrupts.signals_deferred():
+                left = _deleted(asker, name) if probe.may_be_there(answer) else None
+                if left is not None:
+                    lines.append(left)
+                    # An interrupted command prints no lines.
+                    print(f"{left.subject} {left.sentence}", file=sys.stderr)
+    return lines
+
+
+def _seen(
+    asker: Asker, name: str, pod: target.PlannedPod, seconds: float
+) -> list[asking.CheckLine]:
+    body = _ended(asker, name, seconds)
+    _, out, _ = asker.kubectl("logs", name, "--tail=20", "--limit-bytes=16384")
+    lines = out.decode("utf-8", "replace").splitlines()
+    return list(probe.results(body, lines, pod))
+
+
+def _deleted(asker: Asker, name: str) -> asking.CheckLine | None:
+    """Delete the pod, if it is there; return that it may be left behind, or None."""
+    how = ("--ignore-not-found", "--wait=false", "--now")
+    for _ in range(DELETE_ATTEMPTS):
+        code, _, error = asker.kubectl("delete", "pod", name, *how)
+        if code == 0:
+            return None
+    words = error.strip()[:300] or "kubectl did not answer"
+    return probe.left_behind(name, asker.namespace, words)
 
 
 def _ended(asker: Asker, name: str, seconds: float) -> raw.Object:
