@@ -3,6 +3,7 @@
 The views are frozen; all functions are pure.
 """
 
+from benchrun.observe.gpu_use import GpuUse, gpu_seconds, waits_since
 from benchrun.observe.packed import packed, unpacked
 from benchrun.observe.pod_failures import (
     Check,
@@ -86,6 +87,7 @@ __all__ = [
     "Diagnosis",
     "Evidence",
     "FinishedRun",
+    "GpuUse",
     "Key",
     "Means",
     "Patience",
@@ -105,6 +107,7 @@ __all__ = [
     "find_pod_with_hidden_cause",
     "finished_run_of",
     "first_diagnosis",
+    "gpu_seconds",
     "image_pull_seconds",
     "in_short",
     "instant",
@@ -128,4 +131,5 @@ __all__ = [
     "swept_runs",
     "unpacked",
     "view_of",
+    "waits_since",
 ]
