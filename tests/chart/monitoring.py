@@ -1,12 +1,13 @@
 """What the operator really exposes, and promtool to hold queries against it."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from benchrun.api import BenchmarkRunStatus, Live
-from benchrun.observe import HEADLINE_FIGURES, run_key
+from benchrun.observe import HEADLINE_FIGURES, GpuUse, run_key
 from benchrun.runtime.settings import OperatorSettings
 from benchrun.runtime.wiring import Operator
 from chart.rendering import PROMETHEUS, only, render
@@ -68,6 +69,9 @@ def operators_page() -> str:
     telemetry.live(
         run_key("lab", "now"), BenchmarkRunStatus(live=live), ended=False
     )
+    telemetry.gpus_used("lab", dict.fromkeys(get_args(GpuUse), 1.0))
+    waiting = operator.waits.runs.of(run_key("lab", "waits"), "2")
+    waiting.waits_since = datetime(2026, 11, 21, tzinfo=UTC)
     operator.indexes.heard("BenchmarkRun", _finished_run(), deleted=False)
     return telemetry.page().decode()
 

@@ -3,6 +3,7 @@
 The views are frozen; all functions are pure.
 """
 
+from benchrun.observe.gpu_use import GpuUse, gpu_seconds, waits_since
 from benchrun.observe.packed import packed, unpacked
 from benchrun.observe.pod_failures import (
     Check,
@@ -89,6 +90,7 @@ __all__ = [
     "Evidence",
     "FinishedRun",
     "Flavor",
+    "GpuUse",
     "Key",
     "Means",
     "Patience",
@@ -110,6 +112,7 @@ __all__ = [
     "finished_run_of",
     "first_diagnosis",
     "flavor_of",
+    "gpu_seconds",
     "image_pull_seconds",
     "in_short",
     "instant",
@@ -134,4 +137,5 @@ __all__ = [
     "swept_runs",
     "unpacked",
     "view_of",
+    "waits_since",
 ]

@@ -6,8 +6,9 @@ the cluster has stored are dropped.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TypeVar
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -46,6 +47,10 @@ class RunMemory(Memory):
 
     unlooked_since: float | None = None
     """Since when attempts to read evidence have failed, by the event loop's clock."""
+    # until when the run's GPU seconds are counted; None: not by this process yet
+    gpus_counted_to: datetime | None = None
+    # since when the run waits for what its server needs; None: it does not wait
+    waits_since: datetime | None = None
 
     def let_go_of_stored(self, children: Children) -> None:
         stages = [
@@ -240,6 +245,33 @@ class ResultMetrics(Collector):
                             (*where, load_point.load_point, name), value
                         )
         yield from (info, ended, left_out, load_point_info, result)
+
+
+@dataclass(eq=False)
+class WaitMetrics(Collector):
+    """The gauge of the longest wait in each namespace that has a run that waits."""
+
+    now: Callable[[], datetime]
+    runs: Memories[RunMemory] = field(
+        default_factory=lambda: Memories(RunMemory), init=False
+    )
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metric family, also without a series."""
+        longest = GaugeMetricFamily(
+            "benchrun_longest_wait_seconds",
+            "Seconds since the run that waits longest for what its server needs was accepted.",
+            labels=("namespace",),
+        )
+        since: dict[str, datetime] = {}
+        for key, memory in self.runs.items():
+            if memory.waits_since is not None:
+                first = since.get(key.namespace, memory.waits_since)
+                since[key.namespace] = min(first, memory.waits_since)
+        for namespace, instant in since.items():
+            seconds = (self.now() - instant).total_seconds()
+            longest.add_metric((namespace,), max(0.0, seconds))
+        yield longest
 
 
 def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:

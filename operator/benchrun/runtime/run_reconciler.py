@@ -47,9 +47,12 @@ from benchrun.observe import (
     Key,
     Run,
     child_of,
+    gpu_seconds,
+    is_finished,
     run_key,
     untrusted_json as raw,
     view_of,
+    waits_since,
 )
 from benchrun.runtime.log_lines import decided_in_words
 from benchrun.runtime.memory import Measured, Memories, RunMemory
@@ -118,6 +121,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     measured: Measured = field(default_factory=Measured)
     second_clock: Callable[[], datetime] = _node_time
     """A second clock: a run is deleted only if this clock agrees with `now`."""
+
+    # the first reconcile of this process
+    _counts_from: datetime | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -236,6 +242,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     ) -> float | None:
         run = facts.run
         collected = memory.collected
+        self._account(facts, decision, memory)
         collected.ending = decision.ending or collected.ending
         collected.blocked = decision.status.blocked
         about = About(
@@ -306,6 +313,22 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if decision.counts_judging:
             return 0.0  # it is judged now
         return _earliest(decision.requeue_after_seconds, due)
+
+    def _account(self, facts: Facts, decision: Decision, memory: RunMemory) -> None:
+        """Count the GPU seconds of the run since its last reconcile, and note whether it waits.
+
+        Nothing is counted twice: what lies before the first reconcile of this process was counted
+        by the one before, and a run whose end is written was counted until its end.
+        """
+        self._counts_from = self._counts_from or facts.now
+        memory.waits_since = waits_since(decision.status)
+        if is_finished(facts.run.status):
+            return
+        since = memory.gpus_counted_to or self._counts_from
+        used = gpu_seconds(decision.status, since=since, until=facts.now)
+        self.telemetry.gpus_used(facts.run.namespace, used)
+        if used:
+            memory.gpus_counted_to = max(since, facts.now)
 
     async def _delete_run(self, facts: Facts) -> float | None:
         """Delete a finished run with its results, if its TTL has passed by both clocks.

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
@@ -11,7 +11,7 @@ import prometheus_client
 from aiohttp import web
 
 from benchrun.api import BenchmarkRunStatus
-from benchrun.observe import Key
+from benchrun.observe import GpuUse, Key
 
 MAX_LIVE_RUNS = 200
 """Most runs with their own gauges at a time; more would make the metrics too long."""
@@ -128,6 +128,12 @@ class Telemetry:
             "1 if the last attempt to read the namespace failed, else 0.",
             "namespace",
         )
+        self._gpu_seconds = self._counter(
+            "gpu_seconds",
+            "GPU seconds that servers of runs took while this process reconciled, by use.",
+            "namespace",
+            "use",
+        )
         self.loop_lag_seconds = self._gauge(
             "event_loop_lag_seconds",
             "Seconds by which the event loop ran its last tick too late.",
@@ -162,6 +168,11 @@ class Telemetry:
     def namespace_read(self, namespace: str, unreadable: bool) -> None:
         """Record whether a namespace could be listed."""
         self._unreadable.labels(namespace).set(unreadable)
+
+    def gpus_used(self, namespace: str, seconds: Mapping[GpuUse, float]) -> None:
+        """Count GPU seconds of a run, by what the GPUs were used for."""
+        for use, more in seconds.items():
+            self._gpu_seconds.labels(namespace, use).inc(more)
 
     def let_go(self, what: Literal["run", "sweep"]) -> None:
         """Count a run or sweep that was ended because its reconciles kept failing."""

@@ -13,7 +13,7 @@ from benchrun.decide import Context
 from benchrun.observe import Key
 from benchrun.runtime.background_tasks import ProcessTasks, doubling
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.memory import Measured, ResultMetrics
+from benchrun.runtime.memory import Measured, ResultMetrics, WaitMetrics
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.run_reconciler import Decide, RunReconciler
 from benchrun.runtime.sessions import Sessions
@@ -58,7 +58,9 @@ class Operator:
         self.telemetry = Telemetry(
             live_runs=MAX_LIVE_RUNS if settings.run_metrics else 0
         )
+        self.waits = WaitMetrics(self.clock.now)
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
+        self.telemetry.registry.register(self.waits)
         self.health = Health(
             self.telemetry,
             problems=self.problems,
@@ -257,6 +259,7 @@ class Operator:
             measured=measured,
             **common,
         )
+        self.waits.runs = runs.memories
         sweeps = SweepReconciler(
             judge=judge,
             enqueue=self.enqueue,

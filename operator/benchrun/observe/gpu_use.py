@@ -1,0 +1,50 @@
+"""What the GPUs of a run were used for, and since when a run waits for them, by its status."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from benchrun.api import BenchmarkRunStatus, Phase, total_gpus
+from benchrun.observe.untrusted_json import instant
+
+GpuUse = Literal["starting", "measuring", "other"]
+WAITING: frozenset[Phase] = frozenset({"Pending", "WaitingForNode"})
+"""Phases of a run whose client is ready and whose server has no node."""
+
+
+def gpu_seconds(
+    status: BenchmarkRunStatus, *, since: datetime, until: datetime
+) -> Mapping[GpuUse, float]:
+    """Return the GPU seconds that the run's servers took between two instants, by use.
+
+    Nothing is returned as long as it is not known since when the servers have a node.
+    Servers start from when they got their node until one answers healthily, and are measured from
+    the first measured request until their deletion is requested. What lies between, such as the
+    warm-up, is other. The instants of a status are fixed once they are known: parts of a time that
+    follow each other without a gap add up to the whole.
+    """
+    scheduled = instant(status.scheduled_time)
+    if scheduled is None:
+        return {}
+    released = instant(status.server_released_time) or until
+    measured = instant(status.start_time) or released
+    ready = min(instant(status.server_ready_time) or measured, measured)
+    parts: Mapping[GpuUse, tuple[datetime, datetime]] = {
+        "starting": (scheduled, ready),
+        "other": (ready, measured),
+        "measuring": (measured, released),
+    }
+    gpus = total_gpus(status.servers)
+    return {
+        use: gpus * _seconds(max(start, since), min(end, until))
+        for use, (start, end) in parts.items()
+    }
+
+
+def waits_since(status: BenchmarkRunStatus) -> datetime | None:
+    """Return since when the run waits for what its server needs; None: it does not wait."""
+    return instant(status.accepted_time) if status.phase in WAITING else None
+
+
+def _seconds(start: datetime, end: datetime) -> float:
+    return max(0.0, (end - start).total_seconds())
