@@ -31,6 +31,7 @@ def rules(groups: Object) -> list[Object]:
 
 
 KUBE_STATE_METRICS = {
+    "kube_cronjob_status_last_schedule_time",
     "kube_cronjob_status_last_successful_time",
     "kube_cronjob_created",
 }
@@ -122,11 +123,16 @@ def test_chart_asks_of_its_own_release_alone() -> None:
         own = ",".join(
             f'{label}="{value}"' for label, value in target_labels().items()
         )
-        job = f'cronjob="bench-benchrun-release",namespace="{NAMESPACE}"'
-        expected = ours["expr"].replace('cronjob="benchrun-release"', job)
+        expected = ours["expr"]
+        jobs = {
+            part: f'cronjob="bench-benchrun-{part}",namespace="{NAMESPACE}"'
+            for part in ("release", "archive")
+        }
+        for part, job in jobs.items():
+            expected = expected.replace(f'cronjob="benchrun-{part}"', job)
         assert rule == ours | {"expr": re.sub(r'\bjob="benchrun"', own, expected)}
         for _, matchers in SELECTOR.findall(rule["expr"]):
-            assert own in matchers or job in matchers
+            assert any(each in matchers for each in (own, *jobs.values()))
 
 
 def test_chart_puts_labels_on_the_rule_and_makes_none_unless_asked() -> None:

@@ -59,6 +59,7 @@ class Operator:
             live_runs=MAX_LIVE_RUNS if settings.run_metrics else 0
         )
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
+        self.telemetry.registry.register(self.indexes.stored)
         self.health = Health(
             self.telemetry,
             problems=self.problems,
