@@ -21,6 +21,8 @@ PROMTOOL = Path(__file__).parent / "promtool"
 PROMETHEUS = "github.com/prometheus/prometheus"
 ACTIONLINT = Path(__file__).parent / "actionlint"
 ACTIONLINT_MODULE = "github.com/rhysd/actionlint"
+S3 = Path(__file__).parent / "s3"
+S3_GATEWAY = "github.com/versity/versitygw"
 LWS = Path(__file__).parent / "lws"
 LEADER_WORKER_SET = "sigs.k8s.io/lws"
 

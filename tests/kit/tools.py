@@ -11,7 +11,7 @@ import pytest
 def tool(name: str, *arguments: str | Path, folder: Path | None = None) -> str:
     """What such a program says. Fails the test when it finds something wrong."""
     done = subprocess.run(
-        [_program(name), *map(str, arguments)],
+        [program(name), *map(str, arguments)],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -22,15 +22,16 @@ def tool(name: str, *arguments: str | Path, folder: Path | None = None) -> str:
     return done.stdout + done.stderr
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
+    """The path of such a program. Fails the test when it is missing."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     devcluster = Path(
         os.environ.get("DEVCLUSTER_CACHE") or caches / "benchrun-devcluster"
     )
-    program = shutil.which(name) or shutil.which(name, path=str(devcluster / "bin"))
-    if program is None:
+    found = shutil.which(name) or shutil.which(name, path=str(devcluster / "bin"))
+    if found is None:
         pytest.fail(
             f"{name} is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 "
             "devcluster tools"
         )
-    return program
+    return found
