@@ -16,6 +16,7 @@ from unit.archive.cluster import ClusterWithRuns, archived
 from unit.archive.conftest import Archive
 from unit.cli.finished_runs import UID, finished_run
 from unit.release.api_server import Json
+from unit.release.test_release import run as started
 
 RUN = finished_run()
 FOLDER = f"lab/judged-{UID}"
@@ -95,6 +96,26 @@ def test_written_twice_it_is_the_same_and_a_marked_run_is_left_alone(
     assert archive() == 0
     assert len(cluster.calls) == calls + 1  # the list
     assert cluster.written == 2
+
+
+def test_a_table_without_the_mark_is_no_reason_to_write_again(
+    cluster: ClusterWithRuns, archive: Archive
+) -> None:
+    cluster.add_run(RUN.body, RUN.config_maps)
+    cluster.columns = ["Name"]
+    assert (archive(), cluster.written) == (0, 1)
+    assert (archive(), cluster.written) == (0, 1)
+
+
+def test_the_command_of_the_cron_job(
+    cluster: ClusterWithRuns, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = cluster.add_run(RUN.body, RUN.config_maps)
+    monkeypatch.setenv("BENCHRUN_ARCHIVE_PLACE", str(place))
+    program = ("-m", "benchrun.runtime", "archive")
+    code, said = started(program=program)
+    assert (code, archived(run)["status"]) == (0, "True"), said
+    assert started("--place=relative", program=program)[0] == 2
 
 
 def test_the_index_comes_last_and_half_an_archive_is_none(
