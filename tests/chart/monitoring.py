@@ -8,6 +8,7 @@ from typing import Any, cast, get_args
 
 from benchrun.api import BenchmarkRunStatus, Live
 from benchrun.observe import HEADLINE_FIGURES, GpuUse, run_key
+from benchrun.plan import Owner, TimelinePart, timeline_config_map
 from benchrun.runtime.settings import OperatorSettings
 from benchrun.runtime.wiring import Operator
 from chart.rendering import PROMETHEUS, only, render
@@ -73,6 +74,7 @@ def operators_page() -> str:
     waiting = operator.waits.runs.of(run_key("lab", "waits"), "2")
     waiting.waits_since = datetime(2026, 11, 21, tzinfo=UTC)
     operator.indexes.heard("BenchmarkRun", _finished_run(), deleted=False)
+    operator.indexes.learnt("ConfigMap", _stored_piece())
     return telemetry.page().decode()
 
 
@@ -88,6 +90,14 @@ def exposed() -> Iterator[Series]:
 def promtool(*arguments: str | Path) -> str:
     """What promtool says. Fails the test when it finds something wrong."""
     return tool("promtool", *arguments)
+
+
+def _stored_piece() -> dict[str, Any]:
+    owner = Owner(namespace="lab", name="done", uid="1")
+    timeline = TimelinePart(b"packed", through=1.0)
+    body = timeline_config_map(owner, chunk=0, timeline=timeline)
+    body["metadata"] |= {"uid": "2", "resourceVersion": "2"}
+    return body
 
 
 def _finished_run() -> dict[str, Any]:

@@ -31,6 +31,7 @@ def rules(groups: Object) -> list[Object]:
 
 
 KUBE_STATE_METRICS = {
+    "kube_cronjob_status_last_schedule_time",
     "kube_cronjob_status_last_successful_time",
     "kube_cronjob_created",
 }
@@ -124,15 +125,22 @@ def test_chart_asks_of_its_own_release_alone() -> None:
         own = ",".join(
             f'{label}="{value}"' for label, value in target_labels().items()
         )
-        job = f'cronjob="bench-benchrun-release",namespace="{NAMESPACE}"'
         # Series of a run's namespace keep it.
         of_runs = f'job="{target_labels()["job"]}"'
-        expected = ours["expr"].replace('cronjob="benchrun-release"', job)
+        expected = ours["expr"]
+        jobs = {
+            part: f'cronjob="bench-benchrun-{part}",namespace="{NAMESPACE}"'
+            for part in ("release", "archive")
+        }
+        for part, job in jobs.items():
+            expected = expected.replace(f'cronjob="benchrun-{part}"', job)
         expected = re.sub(r'\bjob="benchrun"', own, expected)
         assert rule == ours | {"expr": expected.replace('job=~"benchrun"', of_runs)}
         for name, matchers in SELECTOR.findall(rule["expr"]):
             is_of_runs = name in OF_RUNS and of_runs in matchers
-            assert own in matchers or job in matchers or is_of_runs
+            assert is_of_runs or any(
+                each in matchers for each in (own, *jobs.values())
+            )
 
 
 def test_chart_puts_labels_on_the_rule_and_makes_none_unless_asked() -> None:

@@ -19,7 +19,7 @@ def tool(
 ) -> str:
     """What such a program says, given `text`. Fails the test when it finds something wrong."""
     done = subprocess.run(
-        [_program(name), *map(str, arguments)],
+        [program(name), *map(str, arguments)],
         cwd=folder,
         input=text,
         capture_output=True,
@@ -31,15 +31,16 @@ def tool(
     return done.stdout + done.stderr
 
 
-def _program(name: str) -> str:
+def program(name: str) -> str:
+    """The path of such a program. Fails the test when it is missing."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     devcluster = Path(
         os.environ.get("DEVCLUSTER_CACHE") or caches / "benchrun-devcluster"
     )
-    program = shutil.which(name) or shutil.which(name, path=str(devcluster / "bin"))
-    if program is None:
+    found = shutil.which(name) or shutil.which(name, path=str(devcluster / "bin"))
+    if found is None:
         pytest.fail(
             f"{name} is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 "
             f"devcluster {_MADE_BY.get(name, 'tools')}"
         )
-    return program
+    return found

@@ -41,6 +41,7 @@ from benchrun.observe import (
 )
 from benchrun.runtime.budget import Budget
 from benchrun.runtime.memory import LatestResults
+from benchrun.runtime.stored_bytes import StoredBytes
 
 logger = logging.getLogger(__name__)
 
@@ -94,6 +95,7 @@ class Indexes:
         wake: Callable[[views.Key], None] = lambda _: None,
     ) -> None:
         self.results = LatestResults(most=result_runs)
+        self.stored = StoredBytes()
         self.declared = Budget(declared_bytes)
         self.left_out: dict[
             views.Key, int
@@ -315,6 +317,9 @@ class Indexes:
         if before is not None and before.part_of != owner:
             self._leave(key, before.part_of)
         self._seen[key] = seen
+        self.stored.note(
+            key.namespace, None if before is None else before.view, seen.view
+        )
         self._note_result(key, uid, body)
         if owner is not None:
             self._parts.setdefault(owner, set()).add(key)
@@ -394,6 +399,7 @@ class Indexes:
         if (seen := self._seen.get(key)) is None or seen.uid != uid:
             return None
         del self._seen[key]
+        self.stored.note(key.namespace, seen.view, None)
         self._unconfirmed.pop(key, None)
         self.unreadable.discard(key)
         self.declared.let_go(key)
@@ -408,7 +414,7 @@ class Indexes:
                 if not _watched(self._seen[k].view)
             ]:
                 self._leave(child, key)
-                del self._seen[child]
+                self.stored.note(child.namespace, self._seen.pop(child).view, None)
         if key.kind in _DECLARED:
             self._wake(key)
             return key

@@ -61,6 +61,7 @@ class Operator:
         self.waits = WaitMetrics(self.clock.now)
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
         self.telemetry.registry.register(self.waits)
+        self.telemetry.registry.register(self.indexes.stored)
         self.health = Health(
             self.telemetry,
             problems=self.problems,

@@ -18,6 +18,7 @@ class ClusterWithRuns(Cluster):
         self.runs: dict[str, Json] = {}  # By namespace and name.
         self.config_maps: dict[str, Json] = {}
         self.written = 0
+        self.columns = ["Name", "Archived"]  # Of the table; those of an older CRD.
 
     def add_run(self, body: Json, config_maps: tuple[Json, ...] = ()) -> Json:
         """Add a run with its ConfigMaps, as if operator and user had written them."""
@@ -66,7 +67,7 @@ class ClusterWithRuns(Cluster):
             for run in self.runs.values()
             if namespace in ("", run["metadata"]["namespace"])
         ]
-        columns = [{"name": "Name"}, {"name": "Archived"}]
+        columns = [{"name": name} for name in self.columns]
         return {"kind": "Table", "columnDefinitions": columns, "rows": rows}
 
     def _labelled(self, namespace: str, selector: str) -> Json:

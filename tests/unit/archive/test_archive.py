@@ -12,10 +12,12 @@ from benchrun.archive import contents, main as archiver
 from benchrun.archive.contents import ArchivedRun, BadArchive
 from benchrun.archive.store import BadPlace, Store
 from benchrun.observe import child_of
+from benchrun.plan import PackedResult, result_config_map
 from unit.archive.cluster import ClusterWithRuns, archived
 from unit.archive.conftest import Archive
-from unit.cli.finished_runs import UID, finished_run
+from unit.cli.finished_runs import OWNER, UID, finished_run
 from unit.release.api_server import Json
+from unit.release.test_release import run as started
 
 RUN = finished_run()
 FOLDER = f"lab/judged-{UID}"
@@ -85,8 +87,7 @@ def test_written_twice_it_is_the_same_and_a_marked_run_is_left_alone(
     run = cluster.add_run(RUN.body, RUN.config_maps)
     archive()
     before = files(place)
-    marks = run["status"]["conditions"]
-    run["status"]["conditions"] = [c for c in marks if c["type"] != "Archived"]
+    archived(run)["status"] = "Unknown"
     cluster.now = 1_900_000_000
     assert archive() == 0
     assert files(place) == before
@@ -95,6 +96,26 @@ def test_written_twice_it_is_the_same_and_a_marked_run_is_left_alone(
     assert archive() == 0
     assert len(cluster.calls) == calls + 1  # the list
     assert cluster.written == 2
+
+
+def test_a_table_without_the_mark_is_no_reason_to_write_again(
+    cluster: ClusterWithRuns, archive: Archive
+) -> None:
+    cluster.add_run(RUN.body, RUN.config_maps)
+    cluster.columns = ["Name"]
+    assert (archive(), cluster.written) == (0, 1)
+    assert (archive(), cluster.written) == (0, 1)
+
+
+def test_the_command_of_the_cron_job(
+    cluster: ClusterWithRuns, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = cluster.add_run(RUN.body, RUN.config_maps)
+    monkeypatch.setenv("BENCHRUN_ARCHIVE_PLACE", str(place))
+    program = ("-m", "benchrun.runtime", "archive")
+    code, said = started(program=program)
+    assert (code, archived(run)["status"]) == (0, "True"), said
+    assert started("--place=relative", program=program)[0] == 2
 
 
 def test_the_index_comes_last_and_half_an_archive_is_none(
@@ -161,8 +182,7 @@ def test_another_runs_records_and_foreign_keys_stay_out(
 ) -> None:
     theirs = copy.deepcopy(RUN.config_maps[0])
     theirs["metadata"]["name"] += "x"
-    older = copy.deepcopy(RUN.config_maps[-1])
-    older["metadata"]["name"] = older["metadata"]["name"][:-6] + "000000"
+    older = result_config_map(OWNER, PackedResult.of(b"of another operator"))
     mixed = copy.deepcopy(RUN.config_maps[1])
     mixed["binaryData"]["passwd"] = "c2VjcmV0"
     mixed["metadata"]["labels"]["team"] = "serving"
@@ -225,11 +245,21 @@ def test_what_the_api_server_refuses_fails_and_is_tried_again(
     assert archived(run)["status"] == "True"
 
 
+@pytest.mark.parametrize("key", ["uid", "resourceVersion"])
 def test_a_run_that_was_changed_meanwhile_is_not_marked(
-    cluster: ClusterWithRuns, archive: Archive
+    cluster: ClusterWithRuns,
+    archive: Archive,
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
 ) -> None:
     run = cluster.add_run(RUN.body, RUN.config_maps)
-    cluster.refused["PATCH", STATUS] = 409
+    whole = Store.put
+
+    def put(self: Store, path: str, data: bytes) -> None:
+        run["metadata"][key] = "7"
+        whole(self, path, data)
+
+    monkeypatch.setattr(Store, "put", put)
     assert archive() == 0
     assert archived(run) == {}
 
@@ -331,7 +361,7 @@ def test_a_file_that_was_changed_is_refused(
     spoilt = {
         "shorter": data[:-1],
         "longer": data + b" ",
-        "other": data[:-1] + b" ",
+        "other": data.replace(b"Completed", b"Cancelled", 1),
     }
     if change in spoilt:
         file.write_bytes(spoilt[change])
