@@ -168,13 +168,13 @@ def is_about_claim(error: BaseException, cache: ModelCache) -> bool:
     A network that refuses a connection, and a folder elsewhere, use the same numbers. What is not
     allowed on a volume is refused by name, and then the name lies on the claim.
     """
-    number = getattr(error, "errno", None)
+    is_refused = getattr(error, "errno", None) in _NOT_WRITABLE
+    if not is_refused and not _is_full(error):
+        return False
     name = getattr(error, "filename", None)
-    is_named = isinstance(name, str | bytes)
-    is_on_claim = is_named and Path(os.fsdecode(name)).is_relative_to(
-        cache.directory
-    )
-    return is_on_claim if number in _NOT_WRITABLE or is_named else _is_full(error)
+    if isinstance(name, str | bytes):
+        return Path(os.fsdecode(name)).is_relative_to(cache.directory)
+    return not is_refused
 
 
 def _is_full(error: BaseException) -> bool:
