@@ -168,11 +168,13 @@ def is_about_claim(error: BaseException, cache: ModelCache) -> bool:
     A network that refuses a connection, and a folder elsewhere, use the same numbers. What is not
     allowed on a volume is refused by name, and then the name lies on the claim.
     """
-    number = getattr(error, "errno", None)
+    is_refused = getattr(error, "errno", None) in _NOT_WRITABLE
+    if not is_refused and not _is_full(error):
+        return False
     name = getattr(error, "filename", None)
     if isinstance(name, str | bytes):
         return Path(os.fsdecode(name)).is_relative_to(cache.directory)
-    return number not in _NOT_WRITABLE and _is_full(error)
+    return not is_refused
 
 
 def _is_full(error: BaseException) -> bool:

@@ -222,6 +222,11 @@ REFUSED: dict[str, Refused] = {
         {"server.engine": "SGLang", "server.nodesPerReplica": 2},
         "several nodes needs engine VLLM",
     ),
+    "a claim for what an engine compiles that keeps nothing": Refused(
+        "spec.server.compileCacheClaim",
+        {"server.engine": "SGLang", "server.compileCacheClaim": "compiled"},
+        "compileCacheClaim needs engine VLLM",
+    ),
     "a profile of an engine that has none": Refused(
         "spec.measurement.profile",
         {"server.engine": "SGLang", "measurement.profile": {}},

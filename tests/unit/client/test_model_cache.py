@@ -256,6 +256,7 @@ def test_only_what_lies_on_the_claim_is_about_the_claim(shelf: Shelf) -> None:
     assert not about(OSError("read timed out"))
     assert not about(OSError(errno.EACCES, "denied", "/etc/ssl/ca.pem"))
     assert not about(OSError(errno.ENOSPC, "full", "/tmp/x"))
+    assert not about(OSError(errno.ENOENT, "gone", blob))
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES])

@@ -74,12 +74,6 @@ FORBIDDEN = ApiAnswer(trouble="Forbidden")
             id="not ready",
         ),
         pytest.param(
-            listed(deployment(BENCHRUN_RUN_DEFAULTS='{"newer":{}}')),
-            None,
-            {"operator": "Ok", "defaults": "NotChecked"},
-            id="defaults of another version",
-        ),
-        pytest.param(
             listed(deployment(version="0.0.9")),
             None,
             {"operator": "Ok", "version": "Warning"},
