@@ -11,7 +11,9 @@ from unit.golden_messages import golden
 from unit.measure.records import requests
 
 ALL = tuple(
-    t for t in get_args(ConditionType) if t not in ("ObjectivesMet", "NotRegressed")
+    t
+    for t in get_args(ConditionType)
+    if t not in ("ObjectivesMet", "NotRegressed", "Archived")
 )
 ROW = (
     "Complete",
