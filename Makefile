@@ -96,7 +96,6 @@ test-long: .venv devcluster-up images test-experiments ## The longer proofs: exp
 	$(PYTEST) tests/client
 	$(DEVCLUSTER) lws
 	$(DEVCLUSTER) argocd
-	$(DEVCLUSTER) kueue
 	$(PYTEST) tests/long $(EXPERIMENTS:%=--ignore=%)
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
 	$(PYTEST) $(LONG_CLUSTER)
@@ -158,8 +157,9 @@ test-cluster: .venv ## Against a real API server
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
 	$(PYTEST) tests/cluster $(LONG_CLUSTER:%=--ignore=%)
 
-# Minutes each: an API server that is away, hundreds of large runs.
-LONG_CLUSTER := tests/cluster/faults/test_control_plane.py tests/cluster/test_one_tenant.py
+# Minutes each: an API server that is away, hundreds of large runs, Kueue to build and install.
+LONG_CLUSTER := tests/cluster/faults/test_control_plane.py tests/cluster/test_one_tenant.py \
+  tests/cluster/test_kueue.py
 
 .PHONY: test-e2e
 test-e2e: .venv ## Real pods, real vLLM, the Helm-installed operator

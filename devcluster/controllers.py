@@ -111,7 +111,7 @@ def helm_command(
         *words,
         *(f"--set={name}={value}" for name, value in values.items()),
         "--wait",
-        "--timeout=2m",
+        "--timeout=5m",
     )
 
 

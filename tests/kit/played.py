@@ -95,9 +95,12 @@ class PlayedCluster:
     # ---- runs
     # --------------------------------------------------------------------------------------------------------
 
-    async def apply(self, name: str, **spec: Any) -> PlayedRun:
+    async def apply(
+        self, name: str, *, labels: Mapping[str, str] | None = None, **spec: Any
+    ) -> PlayedRun:
         """Create a run of `STAGES` stages, with `spec` laid over its own."""
         body = manifests.run(name, self.namespace)
+        body["metadata"]["labels"] = dict(labels or {})
         body["spec"] = merged(
             body["spec"], {"workloads": [ONE_WORKLOAD], "repeats": STAGES, **spec}
         )

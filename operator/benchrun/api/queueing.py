@@ -17,11 +17,17 @@ MAX_FLAVORS = 16
 class FlavorToleration(StatusModel):
     """A toleration of Kubernetes."""
 
-    key: Word | None = None
-    operator: Annotated[str, Field(max_length=16)] | None = None
-    value: Word | None = None
-    effect: Annotated[str, Field(max_length=32)] | None = None
-    toleration_seconds: int | None = None
+    key: Word | None = Field(None, description="Key of the taint.")
+    operator: Annotated[str, Field(max_length=16)] | None = Field(
+        None, description="Equal or Exists."
+    )
+    value: Word | None = Field(None, description="Value of the taint.")
+    effect: Annotated[str, Field(max_length=32)] | None = Field(
+        None, description="Effect of the taint."
+    )
+    toleration_seconds: int | None = Field(
+        None, description="How long NoExecute is tolerated."
+    )
 
 
 class Placement(StatusModel):

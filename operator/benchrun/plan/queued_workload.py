@@ -48,6 +48,8 @@ def workload_manifest(
         "metadata": {**about, "annotations": dict(noted)},
         "spec": {
             "queueName": queue,
+            # Where one has none, Kueue 0.14 fails to tell the places of all that wait.
+            "priority": 0,
             "podSets": [_pod_set(maker) for maker in makers],
         },
     }

@@ -73,6 +73,20 @@ async def found(
     )
 
 
+async def test_all_flavours_are_read_or_none(cluster: MemoryCluster) -> None:
+    query = decision.Flavors(("cpu", "h200"))
+    for name in query.names:
+        with pytest.raises(NotFound):
+            await found(cluster, query)
+        about = {"name": name, "namespace": ""}
+        spec = {"nodeLabels": {"pool": name}}
+        cluster.add("ResourceFlavor", {"metadata": about, "spec": spec})
+    assert [flavor.node_labels for flavor in await found(cluster, query)] == [
+        (("pool", "cpu"),),
+        (("pool", "h200"),),
+    ]
+
+
 async def test_the_end_of_the_failed_containers_log(cluster: MemoryCluster) -> None:
     assert await found(cluster, TAIL) == "the last words"
     assert cluster.log == [("log", "p", "server")]

@@ -94,6 +94,7 @@ def test_a_workload_is_the_runs() -> None:
         "kueue.x-k8s.io/v1beta1",
         WORKLOAD,
     )
+    assert made["spec"]["priority"] == 0
     about = made["metadata"]
     assert about["name"].endswith("-queue-7")
     assert about["ownerReferences"][0]["uid"] == OWNER.uid

@@ -132,6 +132,9 @@ class MemoryCluster(KubernetesApi):
             raise Conflict("the object has been modified", code=409)
         return self.change(declared.kind, body, {"status": changes})
 
+    async def resource_flavor(self, name: str) -> Json:
+        return await self.get("ResourceFlavor", namespace="", name=name)
+
     async def ahead_in_queue(
         self, namespace: str, queue: str, workload: str
     ) -> int | None:

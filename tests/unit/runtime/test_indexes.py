@@ -235,6 +235,25 @@ def test_deletion_requested_is_seen_before_the_watch_tells(
     assert [c.deleting for c in indexes.children(KEY).objects] == [True]
 
 
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("Workload", "br-chat-4e20caa2-queue-1"), ("ConfigMap", "")],
+)
+def test_what_nobody_watches_is_gone_when_its_deletion_is_requested(
+    indexes: Indexes, kind: str, name: str
+) -> None:
+    """Also where a list that began before names it once more."""
+    body = child_body(name) if name else stage_body()
+    indexes.learnt(kind, body)
+    about = body["metadata"]
+    with indexes.listing(kind, None) as listing:
+        indexes.mark_deleting(kind, "lab", about["name"], "a-namesake")
+        assert len(indexes.children(KEY).objects) == 1
+        indexes.mark_deleting(kind, "lab", about["name"], about["uid"])
+        indexes.listed(listing, body)
+    assert indexes.children(KEY).objects == ()
+
+
 def test_answer_to_our_own_write_counts_at_once(indexes: Indexes) -> None:
     indexes.heard(
         "BenchmarkRun",
