@@ -64,7 +64,10 @@ class Sessions:
         scrape: tuple[ScrapeTarget, ...],
         pull: PullTarget | None,
     ) -> None:
-        """Scrape exactly these servers and poll exactly this client (None: none) from now on."""
+        """Scrape exactly these servers and poll exactly this client from now on.
+
+        `pull` is None if there is no client to poll.
+        """
         if (
             session := self._sessions.get(key)
         ) is not None and session.memory is not memory:
