@@ -133,7 +133,7 @@ class ClientProgress(LeavesOut):
     first_request_unix_us: Micros | None = None
     warmup_us: Micros | None = None
     failure: Failure | None = None
-    model: ModelFiles | None = None  # None: no claim is filled with the model.
+    model: ModelFiles | None = None  # None if no claim is filled with the model.
 
 
 class Delivery(Message):
@@ -192,7 +192,7 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
     if theirs != CONTRACT_VERSION:
         raise ContractMismatch(theirs)
     if end < 0:
-        raise ValueError("the first line does not end")
+        raise ValueError("the first line has no end")
     with in_short():
         delivery = Delivery.model_validate_json(head)
     edges = list(
