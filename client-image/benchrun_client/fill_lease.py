@@ -65,7 +65,7 @@ class FillLease:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Let go, unless the lease was taken away and is another's."""
+        """Release the lease, unless another holder has taken it."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -98,7 +98,7 @@ class FillLease:
         return now - self._seen_at >= self._stale_seconds
 
     def _take_away(self, stale: bytes) -> None:
-        """Delete the lease with this content; a newer one that was caught is put back."""
+        """Delete the lease if it has this content; a newer lease is put back."""
         caught = self._path.with_name(f"{self._path.name}.{self._holder}")
         with contextlib.suppress(OSError):
             self._path.rename(caught)

@@ -50,7 +50,7 @@ DIAGNOSTIC_SECONDS = 10.0
 
 
 class StageSender:
-    """What sends the requests of a stage. Each of the client's processes (shards) has one."""
+    """The sender of a stage's requests. Each of the client's processes (shards) has one."""
 
     def __init__(
         self,

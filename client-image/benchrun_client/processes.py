@@ -57,7 +57,10 @@ class ChildProcess:
 
     @classmethod
     async def start(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Start the process. `environment`: all its variables; None: those of this process."""
+        """Start the process.
+
+        `environment` has all its variables; with None it gets those of this process.
+        """
         return cls(
             await asyncio.create_subprocess_exec(
                 sys.executable,

@@ -99,7 +99,7 @@ class Profiling:
         """Return the profiler of the server's engine; raise ValueError if it has none."""
         engine = self.servers.engine
         if engine.profiler is None:
-            raise ValueError(f"benchrun knows no profiler of {engine.name}")
+            raise ValueError(f"benchrun can't profile {engine.name}")
         return engine.profiler
 
     async def _summary(self) -> contract.TraceSummary:
@@ -132,7 +132,7 @@ class Profiling:
             await asyncio.gather(sending, return_exceptions=True)
         if self.plan.reader_port is None:
             raise ValueError(
-                "the profile was taken, and its trace is where the endpoint keeps them"
+                "the profile was taken; its trace is on the endpoint's side"
             )
         url = (
             URL(self.servers.own_urls[0])

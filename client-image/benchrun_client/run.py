@@ -209,7 +209,7 @@ class BaseRun(ABC):
 
     @abstractmethod
     async def _before_end(self, failure: RunFailure) -> None:
-        """Do what others still need before a process that failed ends."""
+        """Do what other processes still need, before this failed process ends."""
 
 
 class ClientRun(BaseRun):

@@ -44,7 +44,7 @@ class Instants:
     reconnected: int = 0
     """Number of requests that were sent again on a new connection."""
     connects: list[float] | None = None
-    """Time that each new connection took, in seconds, in any order; None: not recorded."""
+    """Time that each new connection took, in seconds, in any order; None if not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class RawStage:
     api: contract.Api
     sampling: contract.SamplingParams
     decodes: list[float] | None = None
-    """Time from the first token to the last, if the gaps between them are not known; None: the gaps
+    """Time from the first token to the last, if the gaps between them are not known; None if they
     are known."""
     shared_prefix_tokens: int = 0
     datasets: tuple[contract.DatasetFacts, ...] = ()

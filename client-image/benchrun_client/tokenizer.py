@@ -81,7 +81,7 @@ class TokenCounter:
         return self._lengths(texts, special=True)
 
     def shared_prefix(self, *, api: Api, after: str = "") -> int:
-        """Return how many tokens all prompts begin with in common.
+        """Return how many tokens all prompts have in common at their beginning.
 
         These are special tokens, the beginning of the chat template, and the tokens of `after` if
         all prompts begin with that text. It is measured on two texts with nothing else in common.

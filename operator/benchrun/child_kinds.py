@@ -12,7 +12,7 @@ from dataclasses import dataclass
 class ChildKind:
     """A kind of objects of a run, and how the operator treats them.
 
-    Nothing has a default, so that a new kind is not treated by one that is wrong for it.
+    No field has a default, so that nobody forgets to choose it for a new kind.
     """
 
     group: str
@@ -29,7 +29,7 @@ class ChildKind:
     """Whether the operator deletes it. If not, the garbage collector does, with the run."""
     switch: str | None
     """Value of the chart without which the operator may not use the kind, which a cluster may lack.
-    It is not watched then, since a watch needs the kind to exist when the operator starts. None:
+    It is not watched then, since a watch needs the kind to exist when the operator starts. None if
     every cluster has the kind."""
 
 

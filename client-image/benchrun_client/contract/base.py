@@ -76,8 +76,10 @@ class SamplingParams(LeavesOut):
     stop: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = Field(
         (), max_length=4
     )
-    min_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)  # None: off.
-    logprobs: int | None = Field(None, ge=1, le=20)  # None: none are asked for.
+    min_p: float | None = Field(
+        None, gt=0, le=1, allow_inf_nan=False
+    )  # None if off.
+    logprobs: int | None = Field(None, ge=1, le=20)  # None if none are asked for.
 
     def body(self, *, chat: bool = False) -> dict[str, object]:
         """Return the sampling fields of a request body, by vLLM's names.

@@ -180,7 +180,7 @@ class LimitOutcome(NamedTuple):
     value: float
     """Value of the percentile; infinite if it falls among failed requests."""
     requests_to_decide: int | None = None
-    """Estimated requests that the load point needs for Met or Missed; None: it is decided, or the
+    """Estimated requests that the load point needs for Met or Missed; None if it is decided, or the
     number is not known."""
 
 
@@ -623,7 +623,7 @@ def _pairs(pool: percentiles.Distribution) -> Iterator[tuple[float, int]]:
 def _shares_above(of: GapSlices, percent: float) -> list[float]:
     """Return the share of gaps above the percentile, for each batch of slices.
 
-    The edge that lies nearest to the percentile stands for it.
+    The edge nearest to the percentile is used in its place.
     """
     edges = len(of.edges_us)
     columns = [of.above[place::edges] for place in range(edges)]

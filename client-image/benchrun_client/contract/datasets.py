@@ -160,7 +160,8 @@ class RandomData(DatasetFields, LeavesOut):
         (
             "!(has(self.inputTokens) && has(self.inputLengths)) && !(has(self.outputTokens) && "
             "has(self.outputLengths))",
-            "set inputTokens or inputLengths, and outputTokens or outputLengths, not both",
+            "set only one of inputTokens and inputLengths, and only one of "
+            "outputTokens and outputLengths",
         ),
         *(
             (
@@ -172,11 +173,12 @@ class RandomData(DatasetFields, LeavesOut):
         (
             "self.generator == 'VLLM' ? !has(self.inputLengths) && !has(self.outputLengths) : "
             "!has(self.seed)",
-            "seed needs generator VLLM, which draws no lengths",
+            "with generator VLLM leave out inputLengths and outputLengths; without it "
+            "leave out seed",
         ),
         (
             "self.generator == 'VLLM' || !has(self.version)",
-            "version is that of generator VLLM",
+            "version needs generator VLLM",
         ),
         (
             "!has(self.rangeRatio) || (has(self.version) && self.version == '0.9')",
@@ -322,7 +324,7 @@ class AgentData(DatasetFields):
     is_mixable = True
 
     kind: Literal["agent"] = "agent"
-    # None: the conversation that comes with the client.
+    # None stands for the conversation that comes with the client.
     file: DataFile | None = None
     variants: Count | None = Field(None, ge=1)
     """Number of different dates in a stage; 1 is a static prefix. None: each request has its own
@@ -330,7 +332,7 @@ class AgentData(DatasetFields):
     turns: Annotated[int, Field(ge=1, le=64)] = 1
     """Requests of a conversation, each with more of it than the one before. 1: a single request
     with everything before the last answer."""
-    # None: the length of the answer that comes next in the conversation.
+    # None stands for the length of the next answer in the conversation.
     output_tokens: Length | None = None
     input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Input tokens for each output token that is requested, instead of output_tokens; 100 is common

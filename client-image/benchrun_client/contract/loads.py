@@ -66,7 +66,7 @@ class LoadKind(LeavesOut):
 
     kind: ShortText
     axis: ClassVar[Axis]
-    # Field that holds the load value; None: there is only one value.
+    # Field that holds the load value; None if there is only one value.
     varied: ClassVar[str | None]
     listed_in: ClassVar[str]  # Field of the spec's load that lists the load values.
     name_in_ids: ClassVar[str]  # `rate` of the load point `chat/rate=4`.
@@ -133,12 +133,12 @@ class LoadKind(LeavesOut):
 
     @property
     def rate(self) -> float | None:
-        """Return the arrivals a second of an open loop; None: the load has no rate."""
+        """Return the arrivals a second of an open loop; None if the load has no rate."""
         return None
 
     @property
     def cap(self) -> int | None:
-        """Return the most requests in flight; None: nothing bounds them."""
+        """Return the most requests in flight; None if nothing bounds them."""
         return None
 
     def with_cap(self, cap: int) -> Self:
@@ -150,12 +150,12 @@ class LoadKind(LeavesOut):
 
     @property
     def start_mode(self) -> UserStartMode | None:
-        """Return how users begin; None: one right after the other, or the load has no users."""
+        """Return how users begin; None if one after the other, or if the load has no users."""
         return None
 
     @property
     def think_time(self) -> ThinkTime | None:
-        """Return how long users think after an answer; None: they do not."""
+        """Return how long users think after an answer; None if they do not."""
         return None
 
     @property
@@ -167,7 +167,7 @@ class LoadKind(LeavesOut):
 
     @property
     def trace_speed(self) -> float | None:
-        """Return the factor by which recorded arrivals are sped up; None: the load is no trace."""
+        """Return the factor by which recorded arrivals are sped up; None without a trace."""
         return None
 
     @property
@@ -235,11 +235,11 @@ class LoadKind(LeavesOut):
         return listed or 0
 
     def least_seconds(self, requests: int) -> Decimal | None:
-        """Return how long that many requests take to arrive; None: it depends on the answers."""
+        """Return how long that many requests take to arrive; None if it depends on the answers."""
         return None
 
     def most_in_flight(self, requests: int) -> int | None:
-        """Return how many of a stage's requests may be in flight; None: the server decides."""
+        """Return how many of a stage's requests may be in flight; None if the server decides."""
         return self.cap
 
     def held(self, requests: int, seconds: int) -> int:
@@ -251,7 +251,7 @@ class LoadKind(LeavesOut):
 
     @property
     def warmup_concurrency(self) -> int | None:
-        """Return the most requests in flight of this load's warm-up; None: nothing bounds them."""
+        """Return the most requests in flight in the load's warm-up; None without a limit."""
         return self.cap
 
     def mean_in_flight(self, e2el_us: Sequence[int]) -> float | None:
@@ -282,7 +282,7 @@ class _RequestRate(LoadKind):
 
     @property
     def cap(self) -> int | None:
-        """Return the most requests in flight; others wait in the client. None: no bound."""
+        """Return the most requests in flight; others wait in the client. None without a limit."""
         return self.max_concurrency
 
     def with_cap(self, cap: int) -> Self:
@@ -349,8 +349,8 @@ class AtOnceLoad(_RequestRate):
 
     kind: Literal["AtOnce"] = "AtOnce"
     start: UserStartMode | None = None
-    """How the users under a cap begin; None: one right after the other, or there are no users."""
-    # Think time of the users under a cap; None: they do not think.
+    """How the users under a cap begin; None if one after the other, or if there are no users."""
+    # Think time of the users under a cap; None if they do not think.
     think_seconds: ThinkTime | None = None
 
     @model_validator(mode="after")
@@ -387,7 +387,7 @@ class AtOnceLoad(_RequestRate):
 
     @property
     def think_time(self) -> ThinkTime | None:
-        """Return how long users think after an answer; None: they do not."""
+        """Return how long users think after an answer; None if they do not."""
         return self.think_seconds
 
     @property
@@ -426,7 +426,7 @@ class UsersLoad(LoadKind):
     concurrency: Count = Field(ge=1)
     start: UserStartMode = "Together"
     """How users begin: spread over a round, or one right after the other."""
-    think_seconds: ThinkTime | None = None  # None: they do not think.
+    think_seconds: ThinkTime | None = None  # None if they do not think.
 
     @property
     def cap(self) -> int:
@@ -444,7 +444,7 @@ class UsersLoad(LoadKind):
 
     @property
     def think_time(self) -> ThinkTime | None:
-        """Return how long users think after an answer; None: they do not."""
+        """Return how long users think after an answer; None if they do not."""
         return self.think_seconds
 
     @property
@@ -510,7 +510,10 @@ class BatchLoad(LoadKind):
 
     @property
     def warmup_concurrency(self) -> int:
-        """Return the requests in flight of a warm-up: a batch, at most half of a largest stage."""
+        """Return the requests in flight of a warm-up.
+
+        It is one batch, but at most half of the most requests that a stage may have.
+        """
         return min(self.size, MAX_REQUESTS_A_STAGE // 2)
 
 

@@ -78,7 +78,7 @@ class SearchPlan(Requests):
     """Most stages that confirm one load; it is measured again while the outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
-    # Requests of each stage; None: rate x duration.
+    # Requests of each stage; None stands for rate x duration.
     requests: Count | None = Field(None, ge=1)
     duration_seconds: Count | None = Field(None, ge=1)
     seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)
@@ -176,7 +176,7 @@ class Stage(Requests, LeavesOut):
     seed: Seed
     ignore_eos: bool = True
     test_request: Literal[True] | None = None
-    """Whether the first prompt is sent once before the stage, uncounted; None: it is not."""
+    """Whether the first prompt is sent once before the stage, uncounted; None if it is not."""
 
 
 class WarmupPlan(Requests):
@@ -185,7 +185,7 @@ class WarmupPlan(Requests):
     requests: Count = Field(ge=1)
     prompts: Count | None = Field(None, ge=1)
     """Number of different prompts, which are sent in turn. It saves rows of a file, each of which
-    is used once: a warm-up needs many requests, not many texts. None: as many as requests."""
+    is used once: a warm-up needs many requests, not many texts. None if as many as requests."""
     concurrency: Count = Field(ge=1)
     seed: Seed
     max_seconds: Count = Field(ge=1)
@@ -199,7 +199,7 @@ class ProfilePlan(Message):
     # Seconds until profiling is given up, whatever it waits for.
     max_seconds: Count = Field(ge=1)
     reader_port: Count | None = None
-    """Port at which the server's pod serves a summary of its trace; None: it serves none."""
+    """Port at which the server's pod serves a summary of its trace; None if it serves none."""
 
 
 class RoleTarget(Message):
@@ -237,7 +237,7 @@ class Target(Message):
     """Longest request that the server accepts, in tokens, if its arguments tell; longer rows are
     left out."""
     cache: ModelCache | None = None
-    """The claim that the client fills with the model's files. None: there is none."""
+    """The claim that the client fills with the model's files. None if there is none."""
     ca_file: LongText | None = None
     # vLLM's engine without its API server: takes a load as a whole (`benchrun_client.offline`).
     offline: bool = False

@@ -57,7 +57,7 @@ class ServedModel(Message):
     id: str = Field(max_length=MAX_ID_CHARACTERS)
     root: str | None = Field(None, max_length=MAX_ROOT_CHARACTERS)
     """The hub id or path of the model that the server was started with, also for an adapter of that
-    model. None: unknown."""
+    model. None if unknown."""
 
 
 MAX_RECORD_BYTES = 8 * 1024 * 1024  # Largest record, unpacked.
@@ -127,17 +127,17 @@ class ServerEdge(Message):
     address: str = Field(max_length=300)
     # One of server, prefill, decode and proxy.
     role: str = Field("server", max_length=20)
-    before: Counters | None  # None: the metrics could not be read.
+    before: Counters | None  # None if the metrics could not be read.
     after: Counters | None
-    # Version from /version; None: unknown.
+    # Version from /version; None if unknown.
     version: str | None = Field(None, max_length=100)
     settings: str | None = Field(None, max_length=64)
     """Digest of the configuration that the server reports (labels of cache_config_info); equal
     servers have equal digests."""
     models: ShortText | None = None
-    """Models from /v1/models with name, root, parent and max_model_len; None: unknown."""
+    """Models from /v1/models with name, root, parent and max_model_len; None if unknown."""
     served: ServedModel | None = None
-    """The entry of /v1/models for the model of the requests; None: the server lists no model."""
+    """The entry of /v1/models for the model of the requests; None if the server lists no model."""
 
 
 class CacheReset(Message):
@@ -157,7 +157,7 @@ class WarmupOutcome(Message):
     """
 
     requests: Count = Field(ge=1)  # Number of requests asked for.
-    # Most requests in flight at once; None: unknown.
+    # Most requests in flight at once; None if unknown.
     concurrency: Count | None = None
     answered: Count
     failed: Count
@@ -173,7 +173,7 @@ class UserStart(Message):
     # From the start of the first user to the start of the last one.
     seconds: Finite = Field(ge=0)
     round_seconds: Finite | None = Field(None, ge=0)
-    """Expected round, mean answer time plus think time, from which the spread was computed; None:
+    """Expected round, mean answer time plus think time, from which the spread was computed; None if
     no spread."""
 
 
@@ -197,14 +197,14 @@ class ClientFigures(Message):
     # Number of sending processes; each fills one core at most.
     processes: Count = Field(1, ge=1)
     throttled_periods: Count | None = None
-    # TCP segments lost in the network namespace; None: unknown.
+    # TCP segments lost in the network namespace; None if unknown.
     lost_segments: Count | None = None
     lag_p99_us: Micros | None = None
     """99th percentile of the event loop's lateness, which delays sending and receiving."""
     lag_max_us: Micros | None = None
     node_cpu_seconds: Finite | None = Field(None, ge=0)
     """CPU time that the client's node used or wanted, over all its CPUs, `stolen_seconds` included;
-    None: unknown."""
+    None if unknown."""
     stolen_seconds: Finite | None = Field(None, ge=0)
     """Part of `node_cpu_seconds` that the hypervisor gave to other machines."""
 
@@ -382,7 +382,7 @@ class StageRecord(Message):
     template). They are expected in the prefix cache."""
     expected_input_tokens: Count | None = None
     """Input tokens by the client's own count, summed over the answers that have the server's count;
-    None: not known."""
+    None if not known."""
     repeated_tokens: Count = 0
     """Prompt tokens beyond the shared prefix that the dataset repeats on purpose, summed over the
     requests."""
@@ -400,36 +400,36 @@ class StageRecord(Message):
     requests: RequestColumns
     gaps: GapCounts
     gap_slices: GapSlices | None = None
-    """None: not known, as in records from before the slices were kept."""
+    """None if not known, as in records from before the slices were kept."""
     servers: Annotated[tuple[ServerEdge, ...], Field(max_length=64), FailFast()]
     errors: Annotated[dict[ShortText, Count], Field(max_length=8)]
     """The most frequent error texts, and how often each occurred."""
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
-    # None: not recorded, or nothing was sent over HTTP.
+    # None if not recorded, or nothing was sent over HTTP.
     connections: Connections | None = None
     streams: Streams | None = None
-    """None: every answer has `ended`, or the record is older than this field."""
+    """None if every answer has `ended`, or the record is older than this field."""
     sampling: SamplingParams | None = None
-    """Sampling parameters as sent; None: not known, the record is older than this field."""
+    """Sampling parameters as sent; None if the record is older than this field."""
     chat_template: Hex | None = None
-    """SHA-256 of the template that replaces the model's own; None: there is no such template."""
+    """SHA-256 of the template that replaces the model's own; None if there is no such template."""
     tokenizer_commit: str | None = Field(None, max_length=40)
-    """Commit of the tokenizer's repository on the hub; None: it is not from the hub."""
+    """Commit of the tokenizer's repository on the hub; None if it is not from the hub."""
     # Result of the reset; only under the policy Reset.
     cache_reset: CacheReset | None = None
     warmup: WarmupOutcome | None = None
     """Warm-up of the stage's workload; only in the record of the workload's first stage."""
     user_start: UserStart | None = None
-    """How the users of a closed loop began; None: there are no users, or the record is older than
+    """How the users of a closed loop began; None if there are no users, or the record is older than
     this field."""
     probe: Probe | None = None
     """Set for a stage that a search chose."""
     shards: Shards | None = None
-    """Set for a stage that several processes sent; None: one process sent it."""
+    """Set for a stage that several processes sent; None if one process sent it."""
     round_trips: RoundTrips | None = None
-    """Measured once, copied into every record; None: not measured."""
+    """Measured once, copied into every record; None if not measured."""
     profile: ProfileResult | None = None
     """Set for the stage that is profiled; the other values of its record are not measured."""
 
@@ -446,7 +446,7 @@ class StageRecord(Message):
             raise ValueError("a stage has at least one request")
         if (self.profile is None) == (self.stage_id == PROFILE_STAGE):
             raise ValueError(
-                f"only the stage {PROFILE_STAGE} has a profile, and it must have one"
+                f"profile must be set for the stage {PROFILE_STAGE}, and for no other stage"
             )
         return self
 

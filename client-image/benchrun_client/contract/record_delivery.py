@@ -221,7 +221,7 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
     if theirs not in SPOKEN:
         raise ContractMismatch(theirs)
     if end < 0:
-        raise ValueError("the first line does not end")
+        raise ValueError("the first line has no end")
     with in_short():
         delivery = Delivery.model_validate_json(head)
     edges = list(

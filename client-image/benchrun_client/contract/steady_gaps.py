@@ -39,7 +39,7 @@ def counted_gaps(
 
 
 def failed_ratio(ok: Sequence[int], part: Plateau | None) -> float:
-    """Return the ratio of failed to answered requests in `part` (None: in the whole stage)."""
+    """Return the ratio of failed to answered requests in `part` (None: the whole stage)."""
     counted = ok if part is None else [ok[position] for position in part.started]
     answered = sum(counted)
     return (len(counted) - answered) / max(1, answered)
@@ -75,7 +75,10 @@ def _slices_within(
 
 
 def _taken_evenly(gaps: GapCounts, kept: GapSlices) -> GapCounts:
-    """Return, between each two edges, as many gaps as the kept slices have, evenly taken."""
+    """Return a sample of the gaps: between two edges, as many as the kept slices have there.
+
+    They are taken evenly from all gaps between these edges.
+    """
     counts = [0] * len(gaps.us)
     for begin, end, wanted in _between_edges(gaps.us, kept):
         through = list(accumulate(gaps.count[begin:end], initial=0))

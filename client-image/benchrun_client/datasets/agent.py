@@ -64,7 +64,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The conversation of an agent dataset, as the texts of which its requests are made."""
+    """The conversation of an agent dataset, split into the texts that its requests are made of."""
 
     name: str
     sha256: str
@@ -95,9 +95,7 @@ def read_conversation(data: AgentData) -> Conversation:
     if turns[-1][0] != "Assistant" and not (
         data.output_tokens or data.input_output_ratio
     ):
-        problem = (
-            f"{name} does not end with an answer whose length could be requested"
-        )
+        problem = f"{name} has no answer at its end, so the length to request is not known"
         raise invalid(
             f"{problem}: set outputTokens or inputOutputRatio, or add an assistant's turn"
         )

@@ -180,7 +180,7 @@ class WrittenKind:
     """Write the requests of a portion of this dataset, by their outlines."""
     record: Callable[[Any, int | None], Recording] | None
     """Read what gives the requests their outlines; the number is that of the longest request in
-    tokens, None if it is not known. None: nothing is read, all prompts are made up."""
+    tokens, None if it is not known. None if nothing is read, all prompts are made up."""
 
 
 WRITTEN_KINDS: dict[type[DatasetFields], WrittenKind] = {}

@@ -56,7 +56,7 @@ class PromptRequest:
     repeated_tokens: int = 0
     """Input tokens that the dataset repeats on purpose, not counting what all prompts share."""
     at_seconds: float | None = None
-    """Recorded arrival, in seconds after the first request of the stage; None: the load decides
+    """Recorded arrival, in seconds after the first request of the stage; None if the load decides
     when it is sent."""
 
 
@@ -217,7 +217,7 @@ class RowFile(Generic[R]):
         """Describe what was read, used and left out.
 
         `source` is the workload's name of the file; by default the file's own. `dropped` counts all
-        rows that were left out, by reason; None: only those left out while reading.
+        rows that were left out, by reason; None stands for those left out while reading.
         """
         return contract.DatasetFacts(
             part=part,
@@ -264,7 +264,7 @@ class Fitting:
     counter: TokenCounter
     api: contract.Api
     context_tokens: int | None
-    """Longest request that the model accepts, in tokens; None: not known yet."""
+    """Longest request that the model accepts, in tokens; None if not known yet."""
     repeated_tokens: int  # Number of tokens that every row of the file begins with.
 
     def request(self, prompt: str, *, output_tokens: int) -> PromptRequest | str:
@@ -294,8 +294,10 @@ class RowKind:
     name: Callable[[Any], str] = lambda data: name_of(data.file)
     """Return the name of the file in messages."""
     order: Callable[[Any, int], Sequence[int] | None] = lambda _data, _rows: None
-    """Return the positions of so many rows in the order in which every stage takes them; None: rows
-    are drawn, each once."""
+    """Return the positions of so many rows in the order in which every stage takes them.
+
+    None if rows are drawn, each once.
+    """
     reads_less: Callable[[Any], bool] = lambda _: False
     """Return whether the dataset checks less of the file than another one with the same content,
     which is then to read it."""

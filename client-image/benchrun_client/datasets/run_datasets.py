@@ -82,7 +82,7 @@ class RunDatasets:
             for data, kind in written
             if kind is not None
         }
-        """What was read for each dataset that is written later; None: it is made up."""
+        """What was read for each dataset that is written later; None if it is made up."""
         self._times: set[int] = set()
 
     def draw(self, portion: Portion) -> tuple[PromptRequest, ...]:
@@ -124,7 +124,7 @@ class RunDatasets:
     def _with_repeats(
         self, samples: tuple[PromptRequest, ...], api: Api
     ) -> tuple[PromptRequest, ...]:
-        """Return the requests; one whose prompt came before counts as repeated with all tokens."""
+        """Return the requests; if a prompt was sent before, all its tokens count as repeated."""
         sent = {sample.prompt for sample in samples}
         if len(sent) == len(samples):
             return samples
@@ -151,7 +151,7 @@ class RunDatasets:
         return tuple(facts for facts in found if facts is not None)
 
     def _facts_of_part(self, portions: Sequence[Portion]) -> DatasetFacts | None:
-        """Describe what was read for these portions of one dataset; None: prompts are made up."""
+        """Describe what was read for these portions of one dataset; None if prompts are made up."""
         first = portions[0]
         data = first.data
         if data in self._conversations:

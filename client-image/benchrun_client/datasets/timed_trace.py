@@ -143,7 +143,10 @@ def write_trace(
         )
 
     def draft(entry: Entry) -> tuple[list[str], int]:
-        """Return the words of an entry's blocks, then new ones up to its length; and the length."""
+        """Return the words of an entry, and its length in tokens.
+
+        The words of its blocks come first, then new words up to that length.
+        """
         room = words_that_fit(entry)
         words = list(islice(chain.from_iterable(map(words_of, entry.blocks)), room))
         return words + writer.distinct(rest, room - len(words)), entry.input_tokens

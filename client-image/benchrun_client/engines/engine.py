@@ -32,7 +32,7 @@ class LogCause:
 
 @dataclass(frozen=True, slots=True)
 class StartupPhases:
-    """Disjoint parts of a server's start, in seconds; None: the log does not say."""
+    """Disjoint parts of a server's start, in seconds; None if the log does not say."""
 
     download: float | None = None
     load: float | None = None
@@ -77,13 +77,13 @@ class Transfer:
         str  # The variable for the address at which other servers fetch KV cache.
     )
     args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
-    """Return the additional arguments for a connector's name, a role (prefill or decode; None:
+    """Return the additional arguments for a connector's name, a role (prefill or decode; None if
     both) and the connector's own settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profiler:
-    """The profiler of a server, which requests start and stop."""
+    """The profiler of a server; HTTP requests start and stop it."""
 
     start_path: str
     stop_path: str
@@ -150,7 +150,7 @@ class Engine:
     number that its flag has. None: the engine chooses it. Raises ValueError."""
     default_block_tokens: int  # Value of BLOCK_TOKENS where a server says none.
     default_running_step: int | None
-    """A number that divides every default of MAX_RUNNING; None: the defaults are not known."""
+    """A number that divides every default of MAX_RUNNING; None if the defaults are not known."""
 
     # Paths of its HTTP server, beside those of the OpenAI API.
     health_path: str
@@ -206,7 +206,7 @@ class Engine:
     """Return the phases found in a log, given from its beginning, perhaps not to its end."""
     compilations: Callable[[str], tuple[float, ...]] | None
     """Return when kernels were compiled while serving, in Unix seconds, in order, from a log whose
-    lines begin with the kubelet's timestamps. None: this engine's log does not say."""
+    lines begin with the kubelet's timestamps. None if this engine's log does not say."""
 
     def __repr__(self) -> str:
         """Return a short text, because facts and queries that contain an engine are logged."""
@@ -223,6 +223,6 @@ class Engine:
     def reported(
         self, setting: EngineSetting, labels: Mapping[str, str]
     ) -> str | None:
-        """Return a setting's value from what a server reports; None: not reported."""
+        """Return a setting's value from what a server reports; None if not reported."""
         label = self.reported_settings.get(setting)
         return labels.get(label) if label is not None else None

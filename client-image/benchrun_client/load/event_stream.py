@@ -135,7 +135,7 @@ class StreamNotes:
     is_reused: bool = False
     """Whether the request was sent on a connection that had answered before."""
     problem: str | None = None
-    """Reason why the answer is not a stream; None: it is a stream."""
+    """Reason why the answer is not a stream; None if it is a stream."""
 
 
 class CompletionStream:
@@ -185,7 +185,7 @@ class CompletionStream:
                 yield from self._spelled(name, data)
         if not self._has_events:
             raise BrokenStreamError(
-                f"no event of a stream, but {shown(self._beginning)}"
+                f"expected an event of a stream, got {shown(self._beginning)}"
             )
         if not self.notes.is_closed or self._has_counts or self.notes.usage is None:
             return

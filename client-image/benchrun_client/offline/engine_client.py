@@ -63,7 +63,7 @@ class OfflineEngine:
             result = _failed(
                 call,
                 answer.error
-                or "the engine returned the times of another number of requests",
+                or "the engine's answer does not have one time for each request",
             )
         else:
             # The engine's clock is another: the instant of its answer is the same on both.

@@ -94,13 +94,14 @@ class ProxyMetrics:
         )
         self.ttft = Histogram(
             "time_to_first_token_seconds",
-            "Seconds from reading a completion to writing the first bytes of the answer. A "
-            "completion may wait for the event loop before it is read: see the lag.",
+            "Seconds from reading a completion to writing the first bytes of the "
+            "answer. Before it is read, a completion may wait for the event loop: "
+            "benchrun_proxy_loop_lag_seconds shows how long.",
             STEP_BOUNDS,
         )
         self.lag = Histogram(
             "loop_lag_seconds",
-            "How late the event loop is at ticks 20 ms apart.",
+            "Seconds by which the event loop was late at ticks 20 ms apart.",
             LAG_BOUNDS,
         )
 

@@ -50,7 +50,9 @@ class Readiness:
         self._prefill = prefill
         self._decode = decode
         self._session = session
-        self.problem: str | None = "no server has been checked yet"  # None: ready.
+        self.problem: str | None = (
+            "no server has been checked yet"  # None if ready.
+        )
 
     async def look_up(self) -> None:
         """Find the addresses of both roles; raise Unreachable if a name has too few addresses."""

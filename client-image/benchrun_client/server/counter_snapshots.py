@@ -75,7 +75,7 @@ class Snapshot:
 
 
 Snapshots = Sequence[Snapshot | None]
-"""One snapshot per server; None: its metrics could not be read."""
+"""One snapshot per server; None if its metrics could not be read."""
 
 
 def parse_metrics(text: str, engine: Engine) -> Snapshot | None:

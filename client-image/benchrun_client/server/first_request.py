@@ -41,7 +41,7 @@ PATHS: dict[Api, str] = {
 async def served_models(
     session: aiohttp.ClientSession, url: str
 ) -> dict[str, int | None]:
-    """Return name -> longest context (None: unknown) of each model that the server lists.
+    """Return name -> longest context (None if unknown) of each model that the server lists.
 
     Empty if the list cannot be read: the canary will report the problem.
     """
@@ -68,11 +68,11 @@ class Completion:
     """A server's answer to a request like the load's."""
 
     answer: HttpAnswer | None = None
-    """The answer if it is not a stream but an error or a web page; None: it is a stream."""
+    """The answer if it is not a stream but an error or a web page; None if it is a stream."""
     tokens: int = 0
     """Number of events of the stream that show a token."""
     problem: str | None = None
-    """Why the stream cannot be read; None: it can be read."""
+    """Why the stream cannot be read; None if it can be read."""
 
 
 def request_body(
@@ -204,7 +204,7 @@ def _refusal(
     if answer.is_html:
         page = f"{where} answered {status} with an HTML page{_title(answer.body)}"
         return RunFailure(
-            "EndpointNotFound", f"{page}: no server of this API is there"
+            "EndpointNotFound", f"{page}: it is not a server of this API"
         )
     if status in (401, 403):
         message = f"{where} answered {status}: {words}. Give the key as endpoint.apiKeySecretRef."
@@ -218,7 +218,7 @@ def _refusal(
     if status == 404:
         return RunFailure(
             "EndpointNotFound",
-            f"{where} answered 404: {words}. No server of this API is there.",
+            f"{where} answered 404: {words}. It is not a server of this API.",
         )
     return RunFailure("CanaryFailed", f"{where} answered {status}: {words}")
 

@@ -104,7 +104,7 @@ async def run_sibling(
 
 
 class FirstShard:
-    """What the thread that measures asks of the gate, which runs in another thread."""
+    """Requests of the measuring thread to the gate, which runs in another thread."""
 
     def __init__(
         self, gate: GateServer, background: BackgroundLoop, *, shards: int

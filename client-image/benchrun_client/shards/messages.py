@@ -80,7 +80,7 @@ class Ended(Message):
         Finite  # How long after the agreed instant this shard began.
     )
     answered_at: Finite | None
-    """Instant of its last answer, Unix seconds by the gate's clock; None: it had no request."""
+    """Instant of its last answer, Unix seconds by the gate's clock; None if it had no request."""
 
 
 class ShardPart(Message):

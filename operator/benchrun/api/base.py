@@ -111,7 +111,7 @@ class Rule:
 
 
 def refused(text: str) -> PydanticCustomError:
-    """Build the error of a validator, which is shown as it stands."""
+    """Build the error of a validator; its message is shown unchanged."""
     return PydanticCustomError("rule", "{text}", {"text": text, "path": ""})
 
 

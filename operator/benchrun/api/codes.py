@@ -7,7 +7,7 @@ from benchrun.api.verdicts import Severity
 
 
 class Code(StrEnum):
-    """What the judge can find, in the order in which findings of one severity are shown."""
+    """The codes of findings, in the order in which findings of one severity are shown."""
 
     severities: tuple[Severity, ...]
     """Severities that the code's rule gives, from least to worst."""

@@ -144,7 +144,7 @@ def timestamp(now: datetime) -> str:
 def find_condition(
     conditions: tuple[Condition, ...], type_: ConditionType
 ) -> Condition | None:
-    """Return the condition of that type; None: there is none."""
+    """Return the condition of that type; None if there is none."""
     return next((c for c in conditions if c.type == type_), None)
 
 
@@ -161,7 +161,7 @@ _UNDECIDED = "Undecided"
 def answer_of(conditions: tuple[Condition, ...]) -> str | None:
     """Return whether objectives and baseline are kept, for a column: `Met`, `Missed, Regressed`.
 
-    None: the run was not measured to its end, or has neither objectives nor a baseline.
+    None if the run was not measured to its end, or has neither objectives nor a baseline.
     """
     if not is_true(conditions, "Complete"):
         return None

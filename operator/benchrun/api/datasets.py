@@ -252,7 +252,7 @@ class Dataset(_Members):
 
     @property
     def file(self) -> DatasetFile | None:
-        """Return the file that the dataset reads; None: it reads none."""
+        """Return the file that the dataset reads; None if it reads none."""
         fields = () if self._set is None else type(self._set).model_fields
         values = (getattr(self._set, name) for name in fields)
         return next(

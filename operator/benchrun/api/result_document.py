@@ -57,7 +57,7 @@ _WHOLE_HERE = ("results", "datasets", "comparison")
 
 
 class RunIdentity(StatusModel):
-    """Which run it is."""
+    """The identity of the run that was judged."""
 
     namespace: str = Field(description="Its namespace.")
     name: str = Field(description="Its name.")
@@ -135,7 +135,7 @@ class StageGpus(StatusModel):
 
 
 class LoadGenerator(StatusModel):
-    """What sent the requests of a stage."""
+    """The load engine that sent the requests of a stage."""
 
     engine: str = Field(description="Name of the load engine.")
     engine_version: str = Field(description="Version of the load engine.")
@@ -251,7 +251,7 @@ class Timeline(StatusModel):
 
 
 class ResultDocument(StatusModel):
-    """A run as it was judged, with nothing cut that the status cuts."""
+    """A judged run with all its results, also those that the status leaves out."""
 
     schema_: Literal["benchrun.result/1"] = Field(
         RESULT_SCHEMA,
@@ -346,7 +346,7 @@ class ResultDocument(StatusModel):
     ) -> BenchmarkRunStatus:
         """Return the run's status with everything that the document holds, uncut.
 
-        `written`: the status in the cluster, whose other fields are kept; None: there is none.
+        `written`: the status in the cluster, whose other fields are kept; None if there is none.
         """
         base = written if written is not None else self._status_of_its_own()
         elsewhere = [
@@ -371,7 +371,7 @@ class ResultDocument(StatusModel):
         )
 
     def _status_of_its_own(self) -> BenchmarkRunStatus:
-        """Return what the document tells of a status besides the results.
+        """Return the parts of a status, besides the results, that the document contains.
 
         The run ended after the last answer, but the document has no later instant.
         """

@@ -29,7 +29,7 @@ class RunEnd(NamedTuple):
     """The phase, the reason and the conditions of a run that ended."""
 
     phase: Phase
-    # Why it ended early; None: it was measured to its end.
+    # Why it ended early; None if it was measured to its end.
     ending: EndingStatus | None
     message: str
     conditions: list[Row]

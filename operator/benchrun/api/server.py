@@ -342,7 +342,7 @@ def _refusing(
 ) -> AfterValidator:
     """Build a validator of a list in a server's spec, for a check that CEL can't make.
 
-    `problem_of` returns the index of an entry and what is wrong with it; None: the list is valid.
+    `problem_of` returns the index of an entry and what is wrong with it; None if the list is valid.
     """
 
     def check(given: list[base.T], server: ValidationInfo) -> list[base.T]:
@@ -527,7 +527,7 @@ class Started(base.SpecModel):
     def words_of(self, role: str) -> list[str] | None:
         """Return all words that the spec gives to the engine in this role.
 
-        None: the command is a script, so it is not known what the engine gets.
+        None if the command is a script, so it is not known what the engine gets.
         """
         return self.args_of(role)
 
@@ -616,7 +616,7 @@ class Server(Started):
         ]
 
     def words_of(self, role: str) -> list[str] | None:
-        """Return the words of the command, then the flags; None: the command is a script."""
+        """Return the words of the command, then the flags; None if the command is a script."""
         return (
             None
             if is_script(self.command)

@@ -305,7 +305,7 @@ def exported_figures(table: Table) -> list[str]:
 
 
 class HasRole(Protocol):
-    """Anything of one role: a status, figures, or counters at the start or end of a stage."""
+    """A status, figures, or counters before or after a stage, of one role."""
 
     @property
     def role(self) -> str: ...
@@ -315,7 +315,7 @@ R = TypeVar("R", bound=HasRole)
 
 
 def answering(of: Iterable[R]) -> R | None:
-    """Return the first entry of a role that writes answers, else the first; None: there is none."""
+    """Return the first entry of a role that writes answers, else the first; None if empty."""
     listed = list(of)
     return next(
         (each for each in listed if each.role in ANSWERING_ROLES),

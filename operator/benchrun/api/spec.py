@@ -318,7 +318,7 @@ class BenchmarkRunSpec(SpecModel):
     def started(self) -> Started | None:
         """Return the server or engine that this run starts, measures and removes.
 
-        None: the run measures an endpoint.
+        None if the run measures an endpoint.
         """
         return self.server or self.offline
 

@@ -122,7 +122,7 @@ Defaults = Annotated[
 
 
 class ServerStatus(StatusModel):
-    """One server role: what really ran."""
+    """The servers of one role, as they really ran."""
 
     role: str = Field(
         max_length=20,
@@ -369,7 +369,7 @@ ProfileLimit = Literal["Compute", "Memory", "Host", "Unknown"]
 
 
 class ProfileStatus(StatusModel):
-    """The bottleneck by the profile: a rule of thumb."""
+    """The bottleneck that the profile shows, by a rule of thumb."""
 
     limit: ProfileLimit = Field(description="Unknown: not certain.")
     sentence: StatusText = Field(
@@ -489,7 +489,7 @@ class Result(StatusModel):
     def figure(self, key: str) -> float | None:
         """Return a figure by its key in `metrics`: of the steady part if it has this figure.
 
-        None: there is no such figure.
+        None if there is no such figure.
         """
         if self.has_plateau and key in self.steady:
             return self.steady[key]
@@ -734,7 +734,7 @@ class BenchmarkRunStatus(RunInstants):
     )
 
     def judged(self, found: "Judgement") -> "BenchmarkRunStatus":
-        """Return the status with what was found in the run. `truncated` is left to the caller."""
+        """Return the status with the results of a judgement; the caller sets `truncated`."""
         return self.model_copy(
             update={
                 "client": found.client,
@@ -771,14 +771,14 @@ class Judgement(StatusModel):
     cost: CostStatus | None = None
     datasets: list[DatasetStatus] = entries(16)
     client: ClientStatus | None = None
-    """The client of the judge's job, with engine, version and shards; None: nothing was
+    """The client of the judge's job, with engine, version and shards; None if nothing was
     measured."""
     comparison: Comparison | None = None
     not_regressed: ConditionStatus | None = None
-    """Status of the condition NotRegressed, whose message is that of the comparison; None: nothing
-    was compared."""
+    """Status of the condition NotRegressed, whose message is that of the comparison; None if
+    nothing was compared."""
     not_regressed_reason: _Text = ""
-    # None: the spec has no objectives.
+    # None if the spec has no objectives.
     objectives_met: ConditionStatus | None = None
     # Message of the condition: which were not met, and where.
     objectives_message: _Text = ""

@@ -116,7 +116,7 @@ def _existing(stored: object, path: Path) -> Path:
 
 
 def _condition(stored: Any) -> Json | None:
-    """Return as much of a condition as can be read; None: its type or status can't be read."""
+    """Return as much of a condition as can be read; None if its type or status can't be read."""
     match stored:
         case {"type": str(type_), "status": status} if (
             status in _STATUSES and 0 < len(type_) <= 64

@@ -300,7 +300,7 @@ class LoadSpec(base.SpecModel):
 
     @property
     def lowest_searched(self) -> contract.Load | None:
-        """Return the lowest load that a search measures; None: there is no search."""
+        """Return the lowest load that a search measures; None if there is no search."""
         if self.search is None:
             return None
         return self.at(self.search.axis, contract.spelled(self.search.from_))
@@ -332,7 +332,7 @@ _UP_TO_2 = r"1(\.[0-9]+)?|2(\.0+)?)$"
 
 
 class Sampling(base.SpecModel):
-    """Sent in full: unset fields are off; no default of model or server applies."""
+    """All settings are sent: unset fields are off, and no default of model or server applies."""
 
     rules = (
         base.Rule(

@@ -44,7 +44,7 @@ class Asker:
     context: str | None
 
     def all(self, queries: Iterable[ApiQuery], answers: ApiAnswers) -> None:
-        """Ask what has no answer yet, several queries at once.
+        """Send every query that has no answer yet, several at once.
 
         Raises KubectlError where there is no cluster to ask.
         """
@@ -57,7 +57,7 @@ class Asker:
                 raise
 
     def one(self, query: ApiQuery) -> ApiAnswer:
-        """Ask one query, a list page by page.
+        """Send one query; read a list page by page.
 
         Raises KubectlError where there is no cluster to ask.
         """

@@ -198,7 +198,10 @@ def _unknown_kind(found: re.Match[str]) -> str:
     version = found["version"]
     if version.startswith(f"{GROUP}/"):
         return _NOT_INSTALLED.format(kind)
-    return f"this cluster does not know the kind {kind} of {version}"
+    return (
+        f"this cluster does not know the kind {kind} of {version}; correct kind and "
+        "apiVersion, or install what defines them"
+    )
 
 
 _KINDS = {PLURAL: KIND, spec.PLURAL: spec.KIND}

@@ -37,7 +37,7 @@ def own_version() -> str:
 
 
 def operator_lines(kubectl: Kubectl) -> list[str]:
-    """Return a line for each operator in the cluster; one line where there is or is known none."""
+    """Return a line for each operator, or one line that none was found or could be listed."""
     try:
         found = kubectl.deployments(SELECTOR, seconds=PATIENCE_SECONDS)
     except KubectlError as error:

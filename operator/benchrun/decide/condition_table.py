@@ -26,7 +26,7 @@ def current_step(
 ) -> PhaseStep:
     """Return the step that the run is in, from what can be observed.
 
-    `server` and `client` are problems that may still go away by themselves; None: no problem.
+    `server` and `client` are problems that may still go away by themselves; None without a problem.
     """
     if not state.client_ready:
         if client is not None:
@@ -171,7 +171,7 @@ def going_on(
 ) -> list[Row]:
     """Return the conditions of a run that has not ended.
 
-    `gate` is a sentence on which differences from the baseline its comparison can detect; None:
+    `gate` is a sentence on which differences from the baseline its comparison can detect; None if
     there is no baseline.
     """
     reason = step.reason

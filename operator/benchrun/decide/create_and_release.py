@@ -408,8 +408,9 @@ def _packed(state: RunState) -> plan.TimelinePart:
 def kept(stored: Iterable[Child], *, result: str | None) -> tuple[Child, ...]:
     """Return the ConfigMaps that a finished run keeps.
 
-    These are the result document, the timeline and the stages. `result`: name of the document that
-    its status refers to; others are of an operator that could not write its status.
+    These are the result document, the timeline and the stages. `result` is the name of the document
+    that the status refers to. Other documents come from an operator that could not write the
+    status.
     """
     ordered = sorted(stored, key=lambda s: _in_order(s.name))
     document = [

@@ -433,13 +433,15 @@ def _ending_status(
         step = PhaseStep(
             "Collecting",
             Reason.COLLECTING,
-            f"all {total} stages are measured; the records are judged",
+            f"all {total} stages are measured; the records are being judged",
             True,
         )
         step = with_refusal(state, step) if results_refused(state) else step
     else:
         step = PhaseStep(
-            "Collecting", end.reason, f"{end.message}; what was measured is judged"
+            "Collecting",
+            end.reason,
+            f"{end.message}; what was measured is being judged",
         )
     return _with_step(state, step).model_copy(
         update={
@@ -503,9 +505,7 @@ def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision
 def _look_up_endpoint(state: RunState, query: EndpointPods) -> Decision:
     message = f"looking up the pods of Service {query.service}"
     if state.collected.answers.of(query) is not None:
-        message = (
-            f"Service {query.service} has no ready pods; the run starts when it has"
-        )
+        message = f"Service {query.service} has no ready pods; the run starts when one is ready"
     step = PhaseStep("Pending", Reason.WAITING_FOR_ENDPOINT, message)
     due = _seconds_to_next_pass(state, server=None, client=None)
     wait = min(ENDPOINT_LOOKUP_SECONDS, due or ENDPOINT_LOOKUP_SECONDS)
@@ -599,7 +599,7 @@ def _final_status(
 
 
 def _not_judged(state: RunState, why_not: str) -> api.Judgement:
-    """Return what stands for the judgement of a run that is not judged."""
+    """Return the judgement that the status holds if a run could not be judged."""
     message = (
         f"all {state.stages_in_words} stages are measured, but not judged: {why_not}. "
         "`benchrun judge` can do it later"
@@ -631,7 +631,7 @@ def _with_lost_records(
             f"evaluated again: {named}"
         )
     else:
-        lost = "the result document could not be stored: this status holds all that is left of it"
+        lost = "the result document could not be stored: only the results in this status are left"
     message = sentence(f"{lost}. {refused.message}")
     row: api.Row = ("Stored", "False", Reason.RECORDS_NOT_STORED, message)
     phase = str(status.phase)

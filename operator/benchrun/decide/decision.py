@@ -44,7 +44,7 @@ class Query(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    value: T | None  # None: not available
+    value: T | None  # None if not available
     problem: str = ""  # why it is not available
 
 
@@ -54,14 +54,14 @@ class Answers(dict[Query[Any], Answer[Any]]):
         return self.get(query)
 
     def value(self, query: Query[T] | None) -> T | None:
-        """Return the value of the answer; None: the query failed, has no answer yet, or is None."""
+        """Return the value of the answer; None if the query failed, is unanswered, or is None."""
         answer = None if query is None else self.get(query)
         return None if answer is None else answer.value
 
 
 @dataclass(frozen=True, slots=True)
 class LogTail(Query[str]):
-    """The last lines of a failed container's log."""
+    """A query for the last lines of a failed container's log."""
 
     pod: str
     container: str
@@ -72,7 +72,7 @@ class LogTail(Query[str]):
 
 @dataclass(frozen=True, slots=True)
 class Compilations(Query[tuple[float, ...]]):
-    """The kernel compilations in a server's log since it was healthy, as Unix seconds."""
+    """A query for the kernel compilations in a healthy server's log, as Unix seconds."""
 
     pod: str
     container: str
@@ -89,7 +89,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class ServerStart(Query[Start]):
-    """How a server's pod started: the beginning of its log, and its events."""
+    """A query for how a server's pod started: the beginning of its log, and its events."""
 
     pod: str
     uid: str
@@ -105,7 +105,7 @@ class ExporterPod:
 
 @dataclass(frozen=True, slots=True)
 class Exporter(Query[ExporterPod]):
-    """The exporter of one kind that runs on a node."""
+    """A query for the exporter of one kind that runs on a node."""
 
     kind: ExporterKind
     node: str
@@ -149,7 +149,7 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Judging(Query[Evaluation]):
-    """The judgement of everything that was measured; the judge process makes it."""
+    """A query for the judgement of everything that was measured; the judge process makes it."""
 
     ended_early: bool
     ending: EndingStatus | None = field(
@@ -220,7 +220,7 @@ class RefusedObject:
 class ClientState:
     """What the operator has learnt from the run's client since the operator started."""
 
-    # latest answer of the client; None: no answer yet
+    # latest answer of the client; None before its first answer
     progress: ClientProgress | None = None
     # it has not answered for several polls: it counts as unreachable, not as not yet heard
     silent: bool = False
@@ -341,7 +341,7 @@ class Collected:
         return self.backlog_bytes > MAX_BACKLOG_BYTES
 
     def take(self, arrival: Sealed) -> bool:
-        """Keep a received record; return False where its sequence is known already.
+        """Keep a received record; return False if its sequence is already known.
 
         Of several records of a stage, the first one counts.
         """
@@ -450,7 +450,7 @@ class PullTarget:
     run_uid: str
     from_sequence: int  # first record wanted
     token: str = field(repr=False)
-    # digest of the plan; None: the Job does not have it
+    # digest of the plan; None if the Job does not have it
     plan_digest: str | None = None
     stage_ids: Sequence[str] = field(default=(), compare=False, repr=False)
     searches: tuple[SearchPlan, ...] = field(default=(), compare=False, repr=False)

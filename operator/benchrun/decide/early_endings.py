@@ -48,7 +48,7 @@ ENDED_BY_SERVER = SERVER_SETTINGS | {
 def ending(
     state: RunState, *, server: Diagnosis | None, client: Diagnosis | None
 ) -> Ending | None:
-    """Return the first cause that ends the run early; None: there is none.
+    """Return the first cause that ends the run early; None if there is none.
 
     Once every record was received there is none: nothing can spoil the records any more.
     """
@@ -158,7 +158,7 @@ def _terminal(diagnosis: Diagnosis | None) -> Ending | None:
 
 
 def with_blocked(state: RunState) -> RunState:
-    """Return the state with the cause that it waits for within a time limit, and since when."""
+    """Return the state with the cause that keeps the run waiting within a time limit."""
     found = (refused_now(state), _server(state), _client(state))
     of_records = state.status.blocked if state.all_known else None
     update = {"blocked": blocked_by(state, found) or of_records}
@@ -174,7 +174,7 @@ def client_diagnosis(state: RunState) -> Diagnosis | None:
 
 
 def _server(state: RunState) -> Diagnosis | None:
-    """Diagnose the server, however long the trouble has lasted; None: nothing is wrong."""
+    """Diagnose the server, however long the trouble has lasted; None if nothing is wrong."""
     if state.spec.started is None or state.all_known:
         return None
     found = (
@@ -205,7 +205,7 @@ def _server(state: RunState) -> Diagnosis | None:
 
 
 def _client(state: RunState) -> Diagnosis | None:
-    """Diagnose the client, however long the trouble has lasted; None: nothing is wrong."""
+    """Diagnose the client, however long the trouble has lasted; None if nothing is wrong."""
     if state.all_known:
         return None
     pods = state.client_pods
@@ -224,7 +224,7 @@ def _client(state: RunState) -> Diagnosis | None:
 
 
 def hidden_cause(state: RunState) -> LogTail | None:
-    """Return the log to read before the cause of a failed start is known; None: none is needed.
+    """Return the log to read before the cause of a failed start is known; None if none is needed.
 
     It is needed if the pod's termination message only points further up in the log.
     """
@@ -239,7 +239,7 @@ def last_words(
 ) -> LogTail | None:
     """Return the log of the failed server, to be read before the server is deleted.
 
-    None: there is no log, the server did not fail, or its log was queried before.
+    None if there is no log, the server did not fail, or its log was queried before.
     """
     pods = state.serving
     servers_fault = server is not None or end.reason in (
@@ -271,7 +271,7 @@ def _log_of(pod: Pod) -> LogTail:
 
 
 def _restarted(state: RunState) -> Ending | None:
-    """Return the ending of a run whose server restarted; None: it did not.
+    """Return the ending of a run whose server restarted; None if it did not.
 
     After a restart the cache is cold and the counters begin anew, so it counts as another server.
     This includes a restart between the first healthy answer and the first request, since the client
@@ -300,7 +300,7 @@ def _restarted(state: RunState) -> Ending | None:
 
 
 def _restarted_as(state: RunState, role: str) -> Pod | None:
-    """Return a pod of the role that shows a restart; None: there was none."""
+    """Return a pod of the role that shows a restart; None if there was none."""
     pods = state.serving_as(role)
     # What was noted before the servers were ready belongs to another start.
     before = next(

@@ -39,7 +39,7 @@ def _is_late(facts: Facts, status: BenchmarkRunStatus) -> bool:
 
 
 def _passed(since: datetime | None, seconds: int, now: datetime) -> bool:
-    """Return whether `seconds` have passed since the instant; 0 is no limit."""
+    """Return whether `seconds` have passed since the instant; 0 means no limit."""
     return (
         since is not None
         and seconds > 0

@@ -33,9 +33,9 @@ _BY: dict[Patience, By] = {
 def blocked_by(
     state: RunState, found: Iterable[Diagnosis | None]
 ) -> Blocked | None:
-    """Return why and since when the run waits, by the first diagnosis that has a patience.
+    """Return why and since when the run waits, by the first diagnosis with a time limit.
 
-    None: no diagnosis has a patience.
+    Return None if no diagnosis has a time limit.
     """
     first = next(
         (d.patience for d in found if d is not None and d.patience is not None),
@@ -45,7 +45,7 @@ def blocked_by(
 
 
 def blocked(state: RunState, by: By) -> Blocked:
-    """Return since when `by` keeps the run waiting: the instant that is noted, else now."""
+    """Return since when `by` keeps the run waiting: the instant in the status, else now."""
     return Blocked(by=by, since=timestamp(_since(state, by)))
 
 
@@ -58,7 +58,7 @@ def with_patience(state: RunState, found: Diagnosis | None) -> Diagnosis | None:
     """Return the diagnosis, terminal if its time limit has passed.
 
     Before that it is not terminal, and its message says how long the run waits. A diagnosis without
-    a patience is returned unchanged.
+    a time limit is returned unchanged.
     """
     if found is None or found.patience is None:
         return found
@@ -83,7 +83,7 @@ def patience_ends(
 
 
 def _seconds(state: RunState, patience: Patience) -> int | None:
-    """Return how long this patience lasts; None: only a deadline of the spec bounds it."""
+    """Return the seconds that the run waits; None if only a deadline of the spec bounds them."""
     if patience == Patience.REFUSED:
         return REFUSED_SECONDS
     if patience == Patience.RETRIED:
@@ -95,17 +95,18 @@ def _seconds(state: RunState, patience: Patience) -> int | None:
 
 def _until(state: RunState, patience: Patience, seconds: int | None) -> str:
     if patience != Patience.NODE:
-        return f"The run ends if that lasts for {seconds} s."
+        return f"The run ends if this lasts for {seconds} s."
     if seconds is None:
         seconds = state.spec.pending_deadline_seconds
-        return f"Waiting pendingDeadlineSeconds ({seconds} s) for such a node to be added."
-    return f"Waiting {seconds} s for such a node to be added."
+        return f"The run waits {seconds} s (pendingDeadlineSeconds) for such a node to be added."
+    return f"The run waits {seconds} s for such a node to be added."
 
 
 def _since(state: RunState, by: By) -> datetime:
     """Return since when `by` keeps the run waiting, never later than now.
 
-    So an instant that was noted by a clock that was ahead does not postpone the end of the run.
+    The status may hold an instant in the future, from a clock that was ahead; such an instant must
+    not postpone the end of the run.
     """
     known = state.blocked
     since = instant(known.since) if known is not None and known.by == by else None

@@ -72,7 +72,7 @@ def diagnose_refusal(
 
 
 def refusal(state: RunState) -> Diagnosis | None:
-    """Diagnose the object that is refused now, with the time limit applied; None: no object is.
+    """Diagnose the object that is refused now, with the time limit applied; None if no object is.
 
     A refused record never ends the run: measurements are not dropped because they can't be stored.
     """
@@ -80,7 +80,7 @@ def refusal(state: RunState) -> Diagnosis | None:
 
 
 def refused_now(state: RunState) -> Diagnosis | None:
-    """Diagnose the object that is refused now, without a time limit; None: no object is."""
+    """Diagnose the object that is refused now, without a time limit; None if no object is."""
     if (refused := state.collected.refused_object) is None:
         return None
     found = diagnose_refusal(
@@ -96,15 +96,15 @@ MAX_HINT_CHARS = 200
 
 
 def _platform_hint(state: RunState, role: str) -> str:
-    """Return which fields of the role's pods are not the user's; empty if all are."""
+    """Return a sentence on the fields that the platform's defaults set in the role's pods."""
     if role not in (names.ROLE_CLIENT, *state.server_roles):
         return ""
     fields = ", ".join(applied_fields(state.spec, role, state.applied))
     if not fields:
         return ""
     return (
-        "Of it the platform's defaults (the chart's runs) set "
-        f"{fields[:MAX_HINT_CHARS]}: ask your administrator."
+        f"The platform's defaults (the chart's runs) set {fields[:MAX_HINT_CHARS]}: "
+        "ask your administrator to change them."
     )
 
 
@@ -203,14 +203,14 @@ def wanted_pods(state: RunState, role: str) -> int:
 def why_unmade(state: RunState, kind: str) -> str | None:
     """Return why pods of the client's Job, or of a group, are not made, in the API server's words.
 
-    None: they are made, or no event says why.
+    None if they are made, or no event says why.
     """
     asked = (query for query in unmade_pods(state) if query.kind == kind)
     return state.collected.answers.value(next(asked, None)) or None
 
 
 def no_pod_at(state: RunState) -> datetime | None:
-    """Return when the status begins to say that the client's Job has no pod; None: it has one.
+    """Return when the status begins to say that the client's Job has no pod; None if it has one.
 
     The Job's own status does not say that a quota refused its pods.
     """

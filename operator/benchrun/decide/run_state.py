@@ -152,7 +152,7 @@ class RunState(Possessions):
     def total_stages(self) -> int | None:
         """Return how many stages there are.
 
-        None: a search has not ended, or its last record was not received.
+        None if a search has not ended, or its last record was not received.
         """
         if not (searches := searched(self.spec).keys()):
             return len(self.planned)
@@ -197,9 +197,9 @@ class RunState(Possessions):
 
     @cached_property
     def applied(self) -> Applied:
-        """Return what holds for this run of the platform's defaults.
+        """Return the platform's defaults that apply to this run.
 
-        It is read from the plan once that is made, else from the client's Job or from the Workload
+        They are read from the plan once it exists, else from the client's Job or from the Workload
         of the run's quota, so that another operator changes nothing. What has none was made by an
         older release, which had no defaults.
         """
@@ -321,7 +321,7 @@ class RunState(Possessions):
     def log_tail(self) -> str | None:
         """Return the end of the failed server's log.
 
-        None: it could not be read, or was not queried.
+        None if it could not be read, or was not queried.
         """
         return next(filter(None, self.log_tails), None)
 
@@ -409,7 +409,11 @@ class RunState(Possessions):
 
     @property
     def model_is_there(self) -> bool:
-        """Return whether a server would find its model: on the claim, or by itself."""
+        """Return whether a server would find its model.
+
+        It does if the client has put the whole model on the claim, or if the spec has no
+        such claim.
+        """
         files = self.status.model
         return cache_of(self.effective.model) is None or (
             files is not None
@@ -419,7 +423,7 @@ class RunState(Possessions):
 
     @property
     def served_spec(self) -> BenchmarkRunSpec:
-        """Return the spec with the commit that the client has put on the claim, if there is one."""
+        """Return the spec, with the commit of the model if the client has put one on the claim."""
         files = self.status.model
         if files is None or not self.model_is_there:
             return self.spec
@@ -471,7 +475,7 @@ class RunState(Possessions):
     def released_time(self) -> str | None:
         """Return when the servers' deletion was requested; now if servers still exist.
 
-        None: there are no servers, and no deletion was requested.
+        None if there are no servers, and no deletion was requested.
         """
         requested = self.collected.released_at or (
             self.now if self.server_exists else None

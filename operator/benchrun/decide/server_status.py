@@ -23,7 +23,7 @@ from benchrun.plan import (
     started_args,
 )
 
-SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
+SEVERAL_NODES = "GPU figures are not read for a server that spans several nodes"
 
 
 def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
@@ -62,7 +62,7 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
 
 
 def pull_target(state: RunState) -> decision.PullTarget | None:
-    """Return the client to poll, from the moment its process runs; None: it does not run.
+    """Return the client to poll, from the moment its process runs; None if it does not run.
 
     It is polled before it is ready, because it may already report a problem.
     """
@@ -81,7 +81,7 @@ def pull_target(state: RunState) -> decision.PullTarget | None:
 
 
 def endpoint_pods(state: RunState) -> decision.EndpointPods | None:
-    """Return the query for the pods behind the Service that is measured; None: none is measured."""
+    """Return the query for the pods behind the measured Service; None if none is measured."""
     if (endpoint := state.spec.endpoint) is None or endpoint.service_ref is None:
         return None
     return decision.EndpointPods(
@@ -125,7 +125,7 @@ def _exporters_of(state: RunState, pod: Pod) -> list[decision.Exporter]:
 def no_telemetry_reason(state: RunState, pods: Sequence[Pod]) -> str | None:
     """Return why these servers of one role have no GPU figures.
 
-    None: they have figures, or no exporter of GPU figures is configured.
+    None if they have figures, or no exporter of GPU figures is configured.
     """
     with_gpus = [pod for pod in pods if pod.gpus]
     if "gpu" not in state.facts.context.exporters or not with_gpus:
@@ -246,7 +246,7 @@ def compilations_wanted(state: RunState) -> decision.Compilations | None:
 def startups_wanted(
     state: RunState, servers: Sequence[api.ServerStatus]
 ) -> tuple[decision.ServerStart, ...]:
-    """Return the queries for the unknown starts of the pods in `servers`, each once."""
+    """Return a query for each pod in `servers` whose start is not known yet."""
     if state.status.server_ready_time is None:
         return ()
     unknown = {s.pod for s in servers if s.startup is None}
@@ -258,7 +258,7 @@ def startups_wanted(
 def truncations(
     spec: api.BenchmarkRunSpec, servers: Iterable[api.ServerStatus]
 ) -> list[api.Truncated]:
-    """Return how much of the servers' lists of args is missing, by the length in the spec."""
+    """Return how many of a server's arguments the status leaves out, where it leaves out most."""
     lists = [
         (len(started_args(spec, s.role)), len(s.args))
         for s in servers
@@ -359,7 +359,7 @@ def _endpoint(state: RunState) -> list[api.ServerStatus]:
     facts = next(iter(state.collected.server_facts.values()), ServerFacts())
     update = {
         "ready": state.status.server_ready_time is not None,
-        "gpu_reason": "the operator does not look at the pods of an endpoint",
+        "gpu_reason": "the operator reads no GPU figures of an endpoint's pods",
         "version": facts.version or old.version,
         "kv_cache_tokens": facts.kv_cache_tokens or old.kv_cache_tokens,
         "reported": _reported(facts) or old.reported,
@@ -368,7 +368,7 @@ def _endpoint(state: RunState) -> list[api.ServerStatus]:
 
 
 def _startup(state: RunState, pod: Pod) -> api.Startup | None:
-    """Return where the time of the pod's start went; None: it was not queried.
+    """Return where the time of the pod's start went; None if it was not queried.
 
     The first start of a pod that has restarted is not known.
     """

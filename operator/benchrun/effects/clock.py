@@ -35,7 +35,7 @@ class Clock:
         return datetime.fromtimestamp(self._monotonic() + self._offset, UTC)
 
     def told(self, date: str | None) -> None:
-        """Take the `Date` header of an answer that just came.
+        """Adjust the clock to the `Date` header of an answer that just came.
 
         None or an unreadable date is ignored.
         """

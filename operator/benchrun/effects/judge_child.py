@@ -208,7 +208,8 @@ def _parsed(line: bytes, model: type[A]) -> A:
         return model.model_validate_json(line)
     except ValidationError as error:
         raise NotJudged(
-            f"what the judge wrote is not a judgement ({error.error_count()} errors)"
+            "the answer of the judge process is not a judgement "
+            f"({error.error_count()} errors)"
         ) from None
 
 

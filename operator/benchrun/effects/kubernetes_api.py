@@ -107,7 +107,7 @@ class KubernetesApi:
             if kind not in EXTENSION_KINDS:
                 raise  # the namespace is gone
             raise NotServed(
-                f"this cluster has no {resource.plural}.{resource.group}",
+                f"this cluster does not have the resource {resource.plural}.{resource.group}",
                 code=error.code,
             ) from error
         except Exists:

@@ -104,7 +104,7 @@ class Kind:
 
     look_up: Callable[[Tools, About, Any], Awaitable[Any]]
     """Returns the answer; raises ClusterError or NotFoundOut."""
-    # most seconds that a query may take; None: it limits itself
+    # most seconds that a query may take; None if it limits itself
     seconds: float | None
     retry_seconds: float | None = None
     """Seconds until a failed query is retried, while it is still wanted; None: never."""
@@ -313,7 +313,7 @@ async def _parts(
 def _planned_names(
     run: Run, query: decision.Judging
 ) -> Mapping[str, tuple[str, int | None]]:
-    """Return role and sequence of every ConfigMap that may hold measurements of the run, by name.
+    """Return, by name, the role and sequence of every ConfigMap that may hold the run's records.
 
     Other ConfigMaps are not read, whatever labels they carry.
     """

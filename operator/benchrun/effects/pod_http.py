@@ -32,7 +32,7 @@ class FetchError(Exception):
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
-        # HTTP status of a failed answer; None: no answer, or not known
+        # HTTP status of a failed answer; None if there was no answer, or if it is not known
         self.status = status
 
 

@@ -1,4 +1,4 @@
-"""Cut a result document until it is within its bounds; few runs ever need a cut.
+"""Cut a result document until it is within its size limits; few runs ever need a cut.
 
 The least important parts are cut first. Every cut is listed in the document's `truncated`.
 """
@@ -27,7 +27,7 @@ _Cut = Callable[[ResultDocument], ResultDocument]
 
 
 class PackedDocument(NamedTuple):
-    """A result document that is within its bounds, with its packed bytes."""
+    """A result document that is within its size limits, with its packed bytes."""
 
     document: ResultDocument
     data: bytes
@@ -42,9 +42,9 @@ def packed_document(
     """Pack as much of a document as fits; the same document always gives the same bytes."""
 
     def fullness(document: ResultDocument) -> int:
-        """Return how much of its bound a document uses, in thousandths, rounded up.
+        """Return how full a document is, in thousandths of its size limit, rounded up.
 
-        There are two bounds, on the document and on its packed bytes; the fuller one counts.
+        There are two limits, for the JSON and for the packed bytes; the fuller one counts.
         """
         text = result_json(_counted(whole, document))
         if len(text) > max_bytes:
@@ -83,7 +83,7 @@ def _counted(whole: ResultDocument, kept: ResultDocument) -> ResultDocument:
 def _both(
     whole: ResultDocument, kept: ResultDocument, of: Callable[[StageResult], Sized]
 ) -> tuple[int, int]:
-    """Return how many entries a list of the stages has in both documents."""
+    """Return how many entries of a list all stages have, in the whole and in the cut document."""
     total, included = (
         sum(len(of(each)) for each in one.stages) for one in (whole, kept)
     )

@@ -81,7 +81,9 @@ class Surroundings:
     servers: Sequence[api.ServerStatus] = ()  # As the last status will have them.
     client: api.ClientStatus | None = None  # As the last status will have it.
     instants: api.RunInstants = field(default_factory=api.RunInstants)
-    baseline: Run | None = None  # The run that the spec names; None: there is none.
+    baseline: Run | None = (
+        None  # The run that the spec names; None if there is none.
+    )
     baseline_document: api.ResultDocument | None = None  # Its result document.
     ending: api.EndingStatus | None = None
     """Why the run ended early; None if every stage was measured. A run that ended early is not
@@ -150,7 +152,7 @@ def judged_run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """Everything that was found out about a run."""
+    """All parts of a run's judgement, before they are cut to fit into the status."""
 
     found: Judged
     profile: api.ProfileStatus | None
@@ -275,9 +277,10 @@ def _document(
 def _profile_of(
     spec: api.BenchmarkRunSpec, records: Sequence[StageRecord]
 ) -> tuple[api.ProfileStatus | None, Sequence[StageRecord]]:
-    """Return the status of the profile, and the records without the profile's, which is the last.
+    """Return the status of the profile, and the records of the stages.
 
-    The status is None if the spec wants no profile, or if there are no records.
+    The profile's record is the last one, and is left out. The status is None if the spec wants no
+    profile, or if there are no records.
     """
     if spec.measurement.profile is None or not records:
         return None, records

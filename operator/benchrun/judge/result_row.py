@@ -188,10 +188,10 @@ def _step_tokens(spec: api.BenchmarkRunSpec) -> int | None:
 def by_times(
     roles: Sequence[api.RoleFigures], by_counters: float | None
 ) -> list[api.RoleFigures]:
-    """Return the roles, with the mean of running requests from the servers' times if needed.
+    """Return the figures of the roles, with the mean of running requests added if it is missing.
 
-    It is needed if the gauge gives no mean. `by_counters` is that mean; it is known only if there
-    is one role.
+    It is missing if the samples of the gauge do not give a mean. `by_counters` is the mean that
+    follows from the servers' times; it is known only if there is one role.
     """
     return [
         each

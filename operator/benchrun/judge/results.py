@@ -220,7 +220,7 @@ def load_point_context(
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Judgement of a run, before anything is cut."""
+    """All results of judging a run, before anything is cut to fit into the status."""
 
     results: list[api.Result] = field(default_factory=list)
     findings: list[api.Finding] = field(default_factory=list)

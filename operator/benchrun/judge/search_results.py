@@ -142,7 +142,7 @@ def _result(
 
 
 def _has_no_gap(numbers: Set[int], max_probes: int) -> bool:
-    """Return whether no probe and no confirmation is missing, by their numbers."""
+    """Return whether the search is complete: no probe and no confirmation is missing."""
     looks = {number for number in numbers if number <= max_probes}
     confirmations = {number - max_probes for number in numbers - looks}
     return all(
@@ -215,7 +215,10 @@ def _sentence(
     above = (
         ""
         if upper is None
-        else f"; at {upper.value} {'they are missed' if missed else 'that is not certain'}"
+        else (
+            f"; at {upper.value} "
+            f"{'they are missed' if missed else 'it is not certain whether they are met'}"
+        )
     )
     if lower is None:
         return f"no load met the objectives for certain{above}"

@@ -92,7 +92,7 @@ COUNTS_AGREE_PERCENT = 1.0
 class StageFacts:
     """A measured stage with what is computed from it.
 
-    A failed request counts among those in flight until it fails, and in no other figure.
+    A failed request counts as in flight until it fails, and does not count in any other figure.
     """
 
     record: StageRecord
@@ -163,12 +163,12 @@ class StageFacts:
 
     @cached_property
     def due_us(self) -> Sequence[int]:
-        """Return when requests were due, in microseconds; a cap may have delayed them."""
+        """Return when each request was due, in microseconds; a cap may have delayed its sending."""
         return list(map(sub, self.requests.start_us, self.requests.queue_us))
 
     @cached_property
     def flight(self) -> measure.InFlight:
-        """Return the requests in flight over time, each from when it was sent."""
+        """Return the requests in flight over time, each from the moment when it was sent."""
         return measure.in_flight(self.requests)
 
     @cached_property
@@ -182,7 +182,7 @@ class StageFacts:
 
     @cached_property
     def expected_in_flight(self) -> float | None:
-        """Return how many requests are in flight on average if the load is as expected.
+        """Return how many requests are in flight on average if the load is as the spec says.
 
         For an open loop it is the cap. Return None if nothing bounds the requests in flight.
         """
@@ -361,9 +361,9 @@ class StageFacts:
 
     @property
     def sent_again(self) -> int:
-        """Return how many requests were sent again on a new connection.
+        """Return how many requests were sent a second time, on a new connection.
 
-        A server may have received both requests; it counts the broken one as aborted.
+        A server may have received such a request twice; it then counts the first one as aborted.
         """
         return 0 if self.record.streams is None else self.record.streams.reconnected
 

@@ -84,7 +84,7 @@ def json_bytes(entries: Iterable[BaseModel], *, exclude_none: bool = True) -> in
 
 
 def without_changes(entries: Iterable[Changed], word: Word) -> list[Changed]:
-    """Return the entries without those of their changes that have this outcome."""
+    """Return copies of the entries that lack their changes with this outcome."""
     return [
         each.model_copy(
             update={"changes": [c for c in each.changes if c.word != word]}
@@ -101,8 +101,8 @@ def fitted(
 ) -> tuple[list[Result], list[Truncated]]:
     """Cut the rows until they fit beside the findings.
 
-    One kind of figure is cut after the other, and last whole rows from the end. Return the rows
-    that are kept and the lists that were truncated.
+    Kinds of figures are cut one after the other; at last whole rows are cut, from the end. Return
+    the rows that are kept and the lists that were truncated.
     """
     kept = cut_to(
         max_bytes - json_bytes(findings, exclude_none=False),

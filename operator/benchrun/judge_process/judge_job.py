@@ -240,11 +240,11 @@ class _Opened:
             document = open_result(data)
             if self.baseline is None or document.run.uid != self.baseline.uid:
                 raise ValueError(
-                    "the result document is of another run than the baseline"
+                    "the result document belongs to another run than the baseline"
                 )
             self.baseline_document = document
         else:
-            raise ValueError(f"the judge knows no part of the kind {head.kind}")
+            raise ValueError(f"parts of the kind {head.kind} are not known")
 
     def _record(self, head: PartHead, data: bytes) -> StageRecord:
         """Open a record and check it.

@@ -147,13 +147,13 @@ class JobPart:
 
 
 class NotAJob(ValueError):
-    """The bytes that were read are not a job."""
+    """The bytes that were read do not form a job."""
 
 
 def read_job(source: BinaryIO) -> tuple[Job | SweepJob, Iterator[JobPart]] | None:
-    """Read a job and, while it is iterated, its parts.
+    """Read a job; its parts are read when the returned iterator is advanced.
 
-    Return None at the end of the input. Raises NotAJob, or ValueError, also while parts are read.
+    Return None at the end of the input. Raises NotAJob, or ValueError, also when a part is read.
     """
     line = source.readline(MAX_JOB_BYTES)
     return (_ANY_JOB.validate_json(_whole(line)), _parts(source)) if line else None
@@ -167,12 +167,14 @@ def _parts(source: BinaryIO) -> Iterator[JobPart]:
         head = PartHead.model_validate_json(_whole(line))
         data = source.read(head.size)
         if len(data) != head.size:
-            raise NotAJob("a part is cut short")
+            raise NotAJob("the bytes of a part end before the size in its header")
         yield JobPart(head, data)
     raise NotAJob(f"more than {MAX_PARTS} parts")
 
 
 def _whole(line: bytes) -> bytes:
     if not line.endswith(b"\n"):
-        raise NotAJob("a line is cut short or too long")
+        raise NotAJob(
+            "a line of the message has no end, or is longer than the limit"
+        )
     return line

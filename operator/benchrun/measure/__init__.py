@@ -1,4 +1,7 @@
-"""Make samples, windows, percentiles and figures from metrics and records. Pure."""
+"""Make samples, windows, percentiles and figures from metrics and records.
+
+All functions are pure.
+"""
 
 from benchrun_client.contract import (
     InFlight as InFlight,

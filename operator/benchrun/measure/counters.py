@@ -105,9 +105,9 @@ def count(snapshot: Mapping[str, float] | None, counter: str) -> float | None:
 
 
 def finished(edges: Sequence[ServerEdge], *reasons: str) -> float | None:
-    """Return how many requests these servers finished for any of these reasons.
+    """Return how many requests these servers finished for any of the given reasons.
 
-    None if the servers have no counter for any of the reasons.
+    None if the servers have no counter for any of these reasons.
     """
     return sum_of_known(
         rise(edges, f"finished_{reason}_total") for reason in reasons

@@ -73,14 +73,14 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
     ]
     if not own:
         problem = (
-            "the exporter has no GPU of this pod"
+            "the exporter's metrics list no GPU of this pod"
             if listed
-            else "the exporter has no figures of GPUs"
+            else "the exporter's metrics have no figures of GPUs"
         )
         if listed and all(_holder(series.labels) is None for series in listed):
             problem = (
-                "the exporter does not say which pods hold its GPUs "
-                "(DCGM_EXPORTER_KUBERNETES)"
+                "the exporter does not say which pod uses which GPU (set "
+                "DCGM_EXPORTER_KUBERNETES=true)"
             )
         raise UnreadableMetrics(problem)
     is_part = any(series.labels.get(_PART_OF_A_GPU) for series in own)
@@ -265,9 +265,9 @@ def _renewed(stage: Sequence[Sample], *names: str) -> list[Sample]:
 
 
 def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | None]:
-    """Return the watts of one server, and the output tokens a second that it wrote meanwhile.
+    """Return the mean power of one server in watts, and the output tokens a second meanwhile.
 
-    None if no stage has two renewals.
+    Both are None if the exporter renewed its figures fewer than twice in every stage.
     """
     spans = [span for stage in stages if (span := _span(stage)) is not None]
     seconds = math.fsum(last.at - first.at for _, first, last in spans)
@@ -286,7 +286,7 @@ def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
     """Return the joules between the first and the last renewal, and the samples of these two.
 
     The energy counter is used unless it fell. Otherwise each power value is taken to hold until the
-    next. None if neither was renewed twice.
+    next one. None if neither of the two figures was renewed twice.
     """
     counted = _renewed(stage, "gpu_joules")
     shown = _renewed(stage, "gpu_watts")
@@ -309,16 +309,19 @@ def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
 
 
 def throttled_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
-    """Return pod -> percentage of its CPU periods that were throttled; see `_percent`."""
+    """Return, by pod, the percentage of its CPU periods that were throttled.
+
+    `_percent` says which samples count.
+    """
     return _percent(
         samples, "cpu_throttled_periods", "cpu_periods", renewing="cpu_periods"
     )
 
 
 def waiting_for_cpu_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
-    """Return pod -> percentage of the time in which it waited for CPU; see `_percent`.
+    """Return, by pod, the percentage of the time in which it waited for a CPU core.
 
-    The time is that between the counted samples.
+    The time is that between the counted samples; `_percent` says which samples count.
     """
     return _percent(
         samples, "cpu_waiting_seconds", "at", renewing="cpu_waiting_seconds"
@@ -328,9 +331,9 @@ def waiting_for_cpu_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
 def _percent(
     samples: Iterable[Sample], part: str, whole: str, *, renewing: str
 ) -> Mapping[str, float]:
-    """Return pod -> 100 times the rise of `part` divided by the rise of `whole`.
+    """Return, by pod, the rise of `part` in percent of the rise of `whole`.
 
-    The rises are from the first to the last renewal of the figure `renewing`; the value before the
+    Both rises are from the first to the last renewal of the figure `renewing`; the value before the
     first renewal may be older than the stage. Servers with fewer than two renewals are left out.
     """
     found: dict[str, float | None] = {}

@@ -182,7 +182,8 @@ def series_of(
     ]
     if len(wanted) > MAX_SERIES:
         raise UnreadableMetrics(
-            f"{len(wanted)} series of the wanted families; at most {MAX_SERIES} are read"
+            f"it has {len(wanted)} of the series that benchrun reads; at most "
+            f"{MAX_SERIES} are allowed"
         )
     series = []
     for line in wanted:

@@ -76,7 +76,7 @@ SIGNIFICANT_DIGITS = 5
 # Latencies of many requests in microseconds, by the latency's name.
 Pools = Mapping[str, Distribution]
 Metrics = dict[str, float | None]
-"""Figures by the keys of `results[].metrics`; None: the figure is not known."""
+"""Figures by the keys of `results[].metrics`; None if the figure is not known."""
 
 QUEUED_TTFT = "ttft_including_client_queue"
 QUEUED_E2EL = "e2el_including_client_queue"
@@ -269,9 +269,10 @@ def level_metrics(
     *,
     deviation: bool = False,
 ) -> Metrics:
-    """Return `mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms` ...; None without values.
+    """Return the mean, the median and these percentiles of a latency, in milliseconds.
 
-    `deviation` adds `std_ttft_ms`, which is slow to compute.
+    The keys are vLLM's, such as `mean_ttft_ms` and `p99_ttft_ms`. A figure is None if the pool has
+    no values. `deviation` adds `std_ttft_ms`, which is slow to compute.
     """
     figures = {"mean": pool.mean(), "median": pool.percentile(50)}
     figures |= {"std": pool.deviation()} if deviation else {}
@@ -493,7 +494,7 @@ def plateau_metrics(
 def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
     """Return counts and rates over these steady parts (plateaus).
 
-    They are the number of completed answers, the length of the parts in seconds, and requests and
+    They are the number of completed answers, the seconds of the parts together, and requests and
     tokens a second.
     """
     seconds = sum(interval.length_us for _, interval in stages) / 1e6
@@ -519,7 +520,10 @@ def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
 
 
 def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
-    """Return the record with only the requests sent, and the gaps ended, in its steady part."""
+    """Return a copy of the record with only what belongs to its steady part.
+
+    These are the requests that were sent in it, and the gaps between tokens that ended in it.
+    """
     positions = sorted(interval.started)
     columns = {
         name: tuple(column[position] for position in positions)
@@ -535,7 +539,7 @@ def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
 def completed_in(requests: RequestColumns, interval: Plateau) -> int:
     """Return how many answers were completed in an interval, whenever their requests were sent.
 
-    The interval excludes its start and includes its end.
+    The start of the interval does not belong to it, its end does.
     """
     rows = zip(requests.start_us, requests.e2el_us, requests.ok, strict=True)
     return sum(
@@ -548,7 +552,7 @@ def completed_in(requests: RequestColumns, interval: Plateau) -> int:
 def input_tokens_in(requests: RequestColumns, interval: Plateau) -> int:
     """Return the prompt tokens of answered requests whose first token came in an interval.
 
-    The interval excludes its start and includes its end.
+    The start of the interval does not belong to it, its end does.
     """
     rows = zip(
         requests.start_us,
@@ -567,8 +571,8 @@ def input_tokens_in(requests: RequestColumns, interval: Plateau) -> int:
 def output_tokens_in(requests: RequestColumns, interval: Plateau) -> float:
     """Return how many output tokens of answered requests came in an interval.
 
-    The interval excludes its start and includes its end. The tokens of an answer are taken to come
-    evenly between its first token and its end.
+    The start of the interval does not belong to it, its end does. The tokens of an answer are taken
+    to come evenly between its first token and its end.
     """
     columns = (
         requests.start_us,

@@ -138,7 +138,10 @@ class OperatingPointPair:
 
     @property
     def running_ratio(self) -> float:
-        """Return the ratio of running requests; below MIN_RUNNING_RATIO it proves nothing."""
+        """Return the ratio of the running requests, high to low.
+
+        A ratio below MIN_RUNNING_RATIO proves nothing.
+        """
         return self.high.running / self.low.running
 
     @property
@@ -148,7 +151,7 @@ class OperatingPointPair:
 
     @property
     def is_flat(self) -> bool:
-        """Return whether throughput does not grow, although the server had more work to do."""
+        """Return whether throughput does not grow although more requests run."""
         return self.change_percent <= FLAT_PERCENT and not self.high.all_served
 
     @property
@@ -162,7 +165,10 @@ class OperatingPointPair:
 
 
 def comparisons(points: Iterable[OperatingPoint]) -> list[OperatingPointPair]:
-    """Return the pairs of points whose running requests differ enough, the largest ratio first."""
+    """Return the pairs of points whose numbers of running requests differ enough.
+
+    The pair with the largest ratio comes first.
+    """
     ordered = sorted(
         (p for p in points if p.running > 0 and p.throughput > 0),
         key=lambda p: p.running,
@@ -179,11 +185,11 @@ def comparisons(points: Iterable[OperatingPoint]) -> list[OperatingPointPair]:
 def within(
     stretches: Iterable[Stretch], *, always_busy: bool
 ) -> OperatingPointPair | None:
-    """Compare the third of a load point's time with the fewest running requests and the busiest.
+    """Compare the third of a load point's time with the fewest running requests with the busiest.
 
-    None if they do not differ enough. Also None if the load does not keep the server `always_busy`
-    (users, or all at once) and nothing waited in the busiest third: the arrivals then set its
-    throughput.
+    None if they do not differ enough. Also None if nothing waited in the busiest third, unless the
+    load keeps the server `always_busy` (a closed loop, or all requests at once): the arrivals then
+    set the throughput.
     """
     parts = [
         mean_pace(s[i : i + PART])
@@ -229,7 +235,7 @@ MIN_PACES = 3
 
 @dataclass(frozen=True, slots=True)
 class FullSteps:
-    """Steps that are full of prompts, with a throughput that does not depend on the queue."""
+    """Figures of steps full of prompts, if throughput does not depend on the queue's length."""
 
     step_tokens: float  # Mean tokens of one step of an engine.
     prompt_rate: float  # Prompt tokens a second while others waited.
@@ -240,9 +246,9 @@ class FullSteps:
 def full_steps(
     pressure: Pressure, stretches: Iterable[Stretch], lengths: MeanLengths | None
 ) -> FullSteps | None:
-    """Return the figures if steps are full of prompts and their throughput is steady, else None.
+    """Return the figures of steps that are full of prompts with a steady throughput.
 
-    None also if that is not known.
+    Return None if steps are not full, if throughput is not steady, or if this is not known.
     """
     queued = [
         pace for stretch in stretches for pace in stretch if pace.waiting >= 1

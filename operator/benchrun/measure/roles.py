@@ -1,4 +1,4 @@
-"""Figures of each server role over stages, for the rows of results."""
+"""Compute the figures of each server role over several stages, for the rows of results."""
 
 from collections.abc import Sequence
 from dataclasses import asdict

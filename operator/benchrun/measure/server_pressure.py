@@ -1,4 +1,4 @@
-"""The queue of a server as its samples show it (Pressure), and its limits (ServerLimits)."""
+"""Compute how servers queue requests, from their samples (Pressure), and read their limits."""
 
 import math
 from collections import Counter
@@ -114,9 +114,9 @@ MIN_FULL_SHARE = 0.1
 class Hold(Enum):
     """What a waiting request waited for."""
 
-    SEQUENCES = "a place among the running"
+    SEQUENCES = "a place among the running requests"
     KV_CACHE = "KV cache"
-    STEP = "tokens of a step"
+    STEP = "the tokens of a step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Pressure:
     kv_max_percent: float | None
     preemptions: float | None
     prefix_hit_percent: float | None
-    # The cause in most samples with a queue; None: nothing waited, or it can't be told.
+    # The cause in most samples with a queue; None if nothing waited, or it can't be told.
     hold: Hold | None
     # How many may run: the setting, else the ceiling that the samples show, else None.
     sequence_limit: float | None
@@ -229,7 +229,7 @@ def _places_may_be_taken(
 
     A few fewer in the samples are enough, because a request is no longer counted after the step
     that computes its last token. With answers of one token that applies to all requests. Return
-    False if the tokens of a step keep the number below the ceiling.
+    False if the limit on the tokens of a step keeps the number below the ceiling.
     """
     by_step = running_by_step(limits, lengths)
     if (
@@ -302,8 +302,8 @@ def _hold(
 ) -> Hold | None:
     """Return what the waiting requests of a sample waited for.
 
-    The causes are tested in the scheduler's order. Return None if it is unknown whether the KV
-    cache had room.
+    The causes are tested in the order in which vLLM's scheduler meets them. Return None if it is
+    unknown whether the KV cache had room.
     """
     usage = sample.kv_cache
     running = sample.running or 0.0

@@ -62,7 +62,7 @@ class Contrast:
         )
 
     def exceeds(self, limit: float) -> float:
-        """Return the one-sided probability of such an estimate when the true value is `limit`."""
+        """Return the one-sided probability of so large an estimate if the true value is `limit`."""
         if self.squared_error == 0:
             return 0.0 if self.estimate > limit else 1.0
         t = (self.estimate - limit) / math.sqrt(self.squared_error)
@@ -70,7 +70,10 @@ class Contrast:
         return tail if t > 0 else 1.0 - tail
 
     def reach(self, confidence: float) -> float:
-        """Return half the width of the interval; 0 if the values of each side are all equal."""
+        """Return half the width of the confidence interval.
+
+        It is 0 if the values of each side are all equal.
+        """
         if self.squared_error == 0:
             return 0.0
         return student_quantile(confidence, self.degrees_of_freedom) * math.sqrt(
@@ -172,9 +175,10 @@ def order_p_value(
 
 @lru_cache(maxsize=256)
 def _order_p_value(lengths: tuple[int, ...], surplus: int) -> float:
-    """Return the share of all orders of series with these lengths that have at least this surplus.
+    """Return the share of all orders in which such series rise or fall as clearly.
 
-    The surplus is the difference between the numbers of rising and falling pairs.
+    `lengths` are the lengths of the series. `surplus` is the number of rising pairs of values minus
+    the number of falling pairs.
     """
     if surplus <= 0:
         return 1.0
@@ -211,7 +215,7 @@ MIN_BATCHES = 10
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How a series moved."""
+    """The direction and size of a series' change, and whether chance explains it."""
 
     relative_change: float
     """Change from the beginning to the end of the series, as a share of its mean: 0.5 is a rise by
@@ -414,7 +418,7 @@ def detectable_shift(first: int, second: int, *, error: float) -> float:
 def _thresholds(
     first: int, second: int, error: float
 ) -> tuple[tuple[float, float], ...]:
-    """Return pairs of weight and critical value to integrate over the shared noise.
+    """Return pairs of weight and critical value, to integrate over the sides' shares of the noise.
 
     The first side's share of the squared error is beta distributed. The pairs are evenly spaced in
     the angle whose squared sine is that share.

@@ -92,7 +92,10 @@ def encode(samples: Sequence[Sample]) -> bytes:
 
 
 def decode(data: bytes) -> tuple[Sample, ...]:
-    """Unpack samples. Raises ValueError for other data, without unpacking more than the bound."""
+    """Unpack samples.
+
+    Raises ValueError for other data, and never unpacks more than the size limit.
+    """
     try:
         document = _document(data)
         samples, low, high = (
@@ -124,7 +127,7 @@ def _document(data: bytes) -> Mapping[str, Any]:
     document = json.loads(text)
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         raise ValueError(
-            f"a document of the schema {SCHEMA} is expected, this one begins with {text[:60]!r}; "
+            f"it must have the schema {SCHEMA}, but begins with {text[:60]!r}; "
             "another version of benchrun may have written it"
         )
     return document

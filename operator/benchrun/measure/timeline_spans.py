@@ -14,7 +14,7 @@ MIN_SAMPLES_A_SPAN = 2
 
 
 class Band(NamedTuple):
-    """The mean of some samples with the least and the greatest of them."""
+    """The mean of some samples, with the least and the greatest of them."""
 
     mean: float
     low: float
@@ -45,7 +45,7 @@ def grid_of(samples: Sequence[Sample], *, at_most: int) -> Grid:
 
 
 def role_timelines(samples: Sequence[Sample], *, at_most: int) -> Timeline | None:
-    """Return the samples as the timeline of a result document; None: there are none.
+    """Return the samples as the timeline of a result document; None without samples.
 
     All roles share the grid. Figures have five significant digits.
     """

@@ -190,9 +190,9 @@ def stage_windows(
 def together(window: Window) -> Sequence[Sample]:
     """Return the requests running and waiting in all servers of the role, at each sample's instant.
 
-    For each server its latest sample is taken, before that its first. More than a scrape interval
-    outside its own samples, a server counts as idle. Empty if a server has no sample: the sum is
-    not known.
+    For each server its latest sample counts; before that, its first one. A server that is more than
+    a scrape interval away from its own samples counts as idle. Empty if a server has no sample,
+    because the sum is then not known.
     """
     servers = by_server(
         sorted(window.samples, key=lambda sample: sample.at)

@@ -22,7 +22,7 @@ def packed(value: raw.Object) -> bytes:
 
 
 def unpacked(data: bytes) -> dict[str, Any]:
-    """Return what `packed` was given."""
+    """Parse the bytes that `packed` returned."""
     text = data if data.startswith(b"{") else zlib.decompress(data)
     found: dict[str, Any] = json.loads(text)
     return found

@@ -62,7 +62,7 @@ class Evidence:
 
     @property
     def is_cause_hidden(self) -> bool:
-        """Return whether the error only points to one further up in the log than `log` reaches."""
+        """Return whether the error only refers to an earlier one, which `log` does not reach."""
         return self.engine.points_up(self.words)
 
 
@@ -369,8 +369,9 @@ def container_waits(evidence: Evidence) -> Diagnosis | None:
     message = evidence.pod.waiting_message
     words = bounded(f"{reason}: {message}" if message else reason)
     remedy = (
-        f"The run continues when the node starts it. If these words are about {evidence.place.part}"
-        f" or {evidence.place.pod}, correct it; else see the pod's events and its node."
+        "The run continues when the node starts the container. If this message is "
+        f"about {evidence.place.part} or {evidence.place.pod}, correct that field; "
+        "otherwise look at the pod's events and its node."
     )
     return diagnosed(
         Reason.CONTAINER_CONFIG,
@@ -420,7 +421,10 @@ def gated(evidence: Evidence) -> Diagnosis | None:
     """
     if (gates := evidence.pod.gated) is None or evidence.pod.node is not None:
         return None
-    remedy = "The run continues when whoever set them takes them away, as a queue (Kueue) does."
+    remedy = (
+        "The run continues when these gates are removed, as a queue (Kueue) does when "
+        "it admits a pod."
+    )
     what = f"The pod has scheduling gates: {bounded(gates)}"
     found = diagnosed(Reason.SCHEDULING_GATED, what, remedy, terminal=False)
     return replace(found, node_helps=False)
@@ -457,11 +461,14 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
         places = (
             f"{data}spec.model.source (pvc, hub.cacheClaim) and {place.pod}.volumes"
         )
-        remedy = f"The run continues when the claim exists and has its volume; check {places}."
+        remedy = (
+            "The run continues when the claim exists and is bound to a volume; check "
+            f"{places}."
+        )
     else:
         remedy = (
-            "The run continues when a node has room; if none ever will, lower "
-            f"{place.resources}."
+            "The run continues when a node has enough free resources; if no node is "
+            f"large enough, lower {place.resources}."
         )
     found = diagnosed(
         Reason.UNSCHEDULABLE,
@@ -617,7 +624,7 @@ def exited(evidence: Evidence) -> Diagnosis | None:
     if (ended := evidence.pod.terminated) is None or ended.exit_code == 0:
         return None
     if ended.exit_code in _BY_SIGNAL:
-        remedy = "The events of its pod and its node may show by whom."
+        remedy = "The events of the client's pod and its node may show why."
         return diagnosed(
             Reason.CLIENT_GONE,
             f"The client was killed (exit code {ended.exit_code})",
@@ -669,9 +676,9 @@ def diagnose_client(
 
 
 def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
-    """Diagnose a Job that gave up; return None if it did not.
+    """Diagnose a Job that failed; return None if it did not.
 
-    `deleted` says that its pod is gone or being deleted, which explains why the Job gave up.
+    `deleted` says that its pod is gone or being deleted, which explains why the Job failed.
     """
     if job is None or job.failure is None:
         return None

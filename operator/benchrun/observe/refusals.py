@@ -45,7 +45,7 @@ class Place:
 
     @property
     def pod(self) -> str:
-        """Return the path of its pod's placement and user; a proxy has those of the client."""
+        """Return the path of the pod's placement and user settings; a proxy has the client's."""
         is_clients = self.role in (names.ROLE_CLIENT, names.ROLE_PROXY)
         return "spec.client.pod" if is_clients else f"{self.server}.pod"
 
@@ -122,7 +122,7 @@ def _last_seen(event: raw.Object) -> str:
 
 
 def is_ruling_on_valid(message: str) -> bool:
-    """Return whether a plugin, and not the validation, refused the object.
+    """Return whether a plugin refused the object, although the object passed validation.
 
     The status code does not tell: policies may refuse with the code of an invalid object.
     """

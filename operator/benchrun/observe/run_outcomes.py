@@ -39,7 +39,7 @@ class LoadPointFigures:
     value: str
     verdict: str
     figures: tuple[float | None, ...]
-    """Values of HEADLINE_FIGURES; None: nothing was measured, or too few requests to rely on the
+    """Values of HEADLINE_FIGURES; None if nothing was measured, or too few requests to rely on the
     value."""
 
 
@@ -57,7 +57,7 @@ class FinishedRun:
 def finished_run_of(status: raw.Object) -> FinishedRun | None:
     """Return the outcome of an ended run from its status.
 
-    None: the status does not say when the run ended.
+    None if the status does not say when the run ended.
     """
     if (ended_at := raw.instant(status.get("completionTime"))) is None:
         return None

@@ -36,9 +36,7 @@ MAX_ARGS = 140
 MAX_ARGS_CHARS = 4000  # most characters of arguments, as many as a status shows
 # most values in a spec; a sweep of 32 long variants has some 6,000
 MAX_VALUES = 20_000
-NO_SPEC = (
-    f"spec: empty, or more than {MAX_VALUES:,} values in all; leave something out"
-)
+NO_SPEC = f"spec: it is empty, or it has more than {MAX_VALUES:,} values in all; shorten it"
 MAX_IMAGE_CHARS = 1024
 _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
 # the fields kept of an ended spec
@@ -386,8 +384,8 @@ def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> b
 def _failure(kind: str, status: raw.Object) -> str | None:
     """Return why the object failed, by its own conditions; None if it did not.
 
-    A Job that gives up has FailureTarget at once, but Failed only when its pods have ended. Pods on
-    a lost node never end.
+    A Job that fails has the condition FailureTarget at once, but Failed only when its pods have
+    ended. Pods on a lost node never end.
     """
     types = {
         "Deployment": ("ReplicaFailure",),
@@ -455,7 +453,7 @@ def image_pull_seconds(
 ) -> float | None:
     """Return how many seconds the container waited for its image, pulls of other images included.
 
-    0: the node had the image. None: no event shows the wait.
+    Return 0 if the node already had the image, and None if no event shows the wait.
     """
     waits = []
     for event in events:

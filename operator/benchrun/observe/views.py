@@ -27,7 +27,7 @@ class Child:
     deleting: bool
     # ConfigMaps of stages: position of the stage in the plan.
     sequence: int | None = None
-    # ConfigMaps of stages: that of the record; None: unreadable.
+    # ConfigMaps of stages: that of the record; None if unreadable.
     envelope: Envelope | None = None
     result_digest: str | None = None  # Of a result document: SHA-256 of its bytes.
     # Digest of the plan that the client was given: on the plan itself and the client's Job.
@@ -119,7 +119,7 @@ class Diagnosis:
     terminal: bool
     """True: waiting can't help. False: it may still resolve, and is shown while waiting."""
     patience: Patience | None = None
-    """How long the cause may last before it ends the run; None: it does not end the run."""
+    """How long the cause may last before it ends the run; None if it does not end the run."""
     node_helps: bool = True  # Whether a new node may help; False: the pod waits for something else.
 
 
@@ -131,7 +131,7 @@ class Children:
     pods: tuple[Pod, ...] = ()
 
     def named(self, kind: str, name: str) -> Child | None:
-        """Return the object of that kind and name; None: there is none."""
+        """Return the object of that kind and name; None if there is none."""
         return next(
             (c for c in self.objects if c.kind == kind and c.name == name), None
         )
@@ -209,7 +209,7 @@ def sweep_key(namespace: str, name: str) -> Key:
 
 
 class Identity(NamedTuple):
-    """What tells an object from others of its name: uid and version."""
+    """The uid and version of an object, which distinguish it from others of the same name."""
 
     key: Key
     uid: str
@@ -232,7 +232,7 @@ def identity_of(kind: str, body: raw.Object) -> Identity | None:
 def part_of(key: Key, body: raw.Object) -> Key | None:
     """Return the run that the object's label names; for a run, the sweep that made it.
 
-    None: it belongs to neither.
+    None if it belongs to neither.
     """
     if key.kind == names.KIND:
         return sweep_of_run(body)
@@ -277,7 +277,7 @@ def sweep_that_made(metadata: raw.Object) -> Controller | None:
 
 
 def sweep_of_run(body: raw.Object) -> Key | None:
-    """Return the sweep that made this run, in the run's own namespace; None: none did."""
+    """Return the sweep that made this run, in the run's own namespace; None if none did."""
     meta = raw.mapping(body.get("metadata"))
     owner = sweep_that_made(meta)
     namespace = raw.text(meta.get("namespace"))

@@ -71,7 +71,7 @@ def pod_spec(
     """Build the spec of a pod without a ServiceAccount's token, scheduled as `pod` says.
 
     It runs under restricted pod security unless `pod` has a securityContext of its own. `user`:
-    None: the namespace gives the pod a user and its groups.
+    None if the namespace gives the pod a user and its groups.
     """
     every = (
         *mounted,
@@ -129,7 +129,7 @@ def resources(
 
 
 def as_listed(env: Iterable[EnvVar]) -> list[dict[str, Any]]:
-    """Return variables as Kubernetes has them."""
+    """Return environment variables as the list in a pod's spec."""
     return [
         variable.model_dump(by_alias=True, exclude_none=True) for variable in env
     ]
@@ -175,7 +175,7 @@ class Owner:
 
 
 def pod_metadata(owner: Owner, role: str, pod: PodOverrides) -> Manifest:
-    """Build the metadata of a role's pods. No label replaces one of benchrun's."""
+    """Build the metadata of a role's pods; no label of the user replaces one of benchrun's."""
     own = names.labels(run=owner.name, uid=owner.uid, role=role)
     return {
         "labels": {**dict(owner.labels), **(pod.labels or {}), **own},
@@ -264,7 +264,7 @@ def hold_seconds(
 
     The number is written when the server is created, and never changed. `starts` is 2 if there are
     several pods, because the last one may be scheduled just before the startup deadline of the
-    first has passed, and then has a whole one itself.
+    first has passed, and then has a startup deadline of its own.
     """
     startup = spec.startup_deadline_seconds
     run = spec.run_deadline_seconds

@@ -229,7 +229,10 @@ def _pod_spec(
     defaults: RunDefaults,
     preparing: Sequence[EnvVar],
 ) -> dict[str, Any]:
-    """`preparing`: variables that the client drops before it connects to a server."""
+    """Build the spec of a client's pod.
+
+    `preparing` are the variables that the client drops before it connects to a server.
+    """
     division = division_of(spec)
     model = model_files(spec.model)
     endpoint = endpoint_files(spec.endpoint)

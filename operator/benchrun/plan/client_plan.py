@@ -73,7 +73,7 @@ def _fields(workload: Workload) -> dict[str, Any]:
 
 
 def client_sampling(workload: Workload) -> contract.SamplingParams:
-    """Return how tokens are chosen, as the plan has it; greedily unless the spec says how."""
+    """Return the sampling settings for the plan: greedy, unless the spec sets others."""
     asked = (
         {}
         if workload.sampling is None
@@ -320,7 +320,10 @@ def _most_held(workload: Workload, spec: BenchmarkRunSpec) -> int:
 
 
 def _largest_batch(spec: BenchmarkRunSpec) -> int:
-    """Return how many requests all answering servers run at once, if arguments say it."""
+    """Return how many requests all servers that write answers run at once.
+
+    A server whose arguments do not say it counts with DEFAULT_MAX_RUNNING.
+    """
     if spec.endpoint is not None:
         return DEFAULT_MAX_RUNNING
     a_server = (

@@ -61,12 +61,12 @@ def _data_directory(workload: str, file: DatasetFile) -> str:
 
 
 def _s3_variables(workload: str) -> str:
-    """Return the prefix of the names of the workload's variables for S3."""
+    """Return the prefix of the environment variables with a workload's S3 credentials."""
     return f"BENCHRUN_S3_{workload.upper().replace('-', '_')}"
 
 
 def data_in_plan(workload: str, file: DatasetFile) -> DataFile:
-    """Return the file of a workload as the client's plan has it."""
+    """Return the file of a workload in the form that the client's plan has."""
     if file.s3 is not None:
         credentials = (
             _s3_variables(workload)
@@ -183,7 +183,7 @@ def model_path(model: Model) -> str:
 
 
 def cache_of(model: Model) -> ModelCache | None:
-    """Return the claim that keeps the model, as the client's plan has it; None: there is none."""
+    """Return the claim that keeps the model, as the client's plan has it; None if there is none."""
     hub = model.source.hub
     if hub is None or not hub.cache_claim:
         return None
@@ -204,7 +204,10 @@ def at_commit(spec: BenchmarkRunSpec, commit: str | None) -> BenchmarkRunSpec:
 
 
 def served_model_files(model: Model) -> Mounted:
-    """Return what gives a server the model: of a claim that the client has filled only the files.
+    """Return the volumes and variables that give a server its model.
+
+    From a claim that the client has filled, a server only gets files, and no variables of the
+    hub.
 
     The claim is read-only for the container alone: a volume that is read-only as a whole may not be
     attached to a node where the client writes to it.

@@ -33,7 +33,7 @@ class _Stream:
         self.taken = 0
 
     def drawn(self, low: int, high: int, count: int) -> list[int]:
-        """Draw `count` whole numbers from low to high; others are discarded."""
+        """Draw `count` whole numbers from low to high; numbers outside are discarded."""
         span = high - low
         if span == 0:
             return [low] * count

@@ -270,7 +270,7 @@ def _pod_spec(
 
 
 def _own_address(spec: BenchmarkRunSpec) -> str | None:
-    """Return the variable with a pod's own address; None if other pods do not need the address."""
+    """Return the name of the variable with a pod's own address; None if no other pod needs it."""
     assert spec.server is not None, "an endpoint has no roles"
     if spec.server.disaggregated is not None and spec.engine.transfer is not None:
         return spec.engine.transfer.address
@@ -320,7 +320,7 @@ def started_args(
 def answering_args(spec: BenchmarkRunSpec) -> list[str]:
     """Return the command and arguments of the servers that write answers.
 
-    Arguments within a script are not found.
+    If the command is a script, the arguments within it are not included.
     """
     return [
         *server_pod.started_command(spec),
@@ -381,8 +381,8 @@ def workload(owner: Owner, role: Role) -> Manifest:
 def service(owner: Owner, role: Role) -> Manifest:
     """Build the Service that gives the client the addresses of pods before they are ready.
 
-    So the client itself sees the first healthy answer. Of a server over several nodes only the
-    leader answers.
+    So the client itself sees the first healthy answer. If a server spans several nodes, the Service
+    has only its leader.
     """
     leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
     return child_objects.headless_service(

@@ -32,7 +32,7 @@ IMAGE_CODE_DIRECTORY = "/opt/benchrun"
 
 
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
-    """Return the model and the chat template as the pods get them.
+    """Return how server pods get the model and the chat template.
 
     An engine without an API server gets the chat template with each load instead.
     """

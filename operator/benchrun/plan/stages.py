@@ -1,7 +1,7 @@
 """Define the order of measurement: make load points and stages of a spec, with seeds and cost.
 
-Searches for the highest load are handled, too; only their records tell their load points and
-stages.
+Searches for the highest load are handled, too; only their records show which load points and stages
+they had.
 """
 
 import hashlib

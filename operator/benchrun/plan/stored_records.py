@@ -83,9 +83,9 @@ def timeline_config_map(
 
 
 def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
-    """Return what a ConfigMap has under the key; None if there is nothing.
+    """Return the decoded bytes under a key of a ConfigMap; None if the key is missing.
 
-    Raise ValueError if it can't be read.
+    Raise ValueError if the bytes can't be decoded.
     """
     held = body.get("binaryData")
     text = held.get(key) if isinstance(held, Mapping) else None
@@ -95,7 +95,7 @@ def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
 def stored_record(
     body: Mapping[str, object], *, run_uid: str, sequence: int | None
 ) -> StageRecord:
-    """Return the record that a ConfigMap has.
+    """Return the record that a ConfigMap holds.
 
     Raise ValueError if it has none, or one of another run or stage.
     """
@@ -111,7 +111,7 @@ def stored_record(
 
 
 def stored_result(body: Mapping[str, object], *, digest: str) -> bytes:
-    """Return the packed result document that a ConfigMap has.
+    """Return the packed result document that a ConfigMap holds.
 
     Raise ValueError if it has none, or one with another SHA-256.
     """

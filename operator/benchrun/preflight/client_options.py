@@ -45,7 +45,9 @@ def client_hint(option: str) -> str:
     name = option.lstrip("-").removeprefix("no-")
     begins = sorted((each for each in _FIELDS if name.startswith(each)), key=len)
     remedy = (
-        f"set spec.{_FIELDS[begins[-1]]}" if begins else "the report has it anyway"
+        f"set spec.{_FIELDS[begins[-1]]}"
+        if begins
+        else "the report shows this anyway"
     )
     return (
         f"{option} is an option of `vllm bench serve`, not of the server: remove the option; "

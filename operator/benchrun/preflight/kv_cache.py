@@ -18,12 +18,13 @@ def cache_remarks(
 ) -> list[Remark]:
     """Return remarks about the cache as a whole, then about each workload.
 
-    `unknown` says why the cache's size is not known, for the case that `sizing` lacks it.
+    `unknown` says why the cache's size is not known. It is used if `sizing` has no size.
     """
     if sizing is None or sizing.fit is None:
         return [
             not_checked(
-                ARGS, f"whether the KV cache has room for the load: {unknown}"
+                ARGS,
+                f"it is not known whether the KV cache has room for the load: {unknown}",
             )
         ]
     remarks = pool_remarks(sizing, sizing.fit)
@@ -37,7 +38,8 @@ def pool_remarks(sizing: Sizing, fit: Fit) -> list[Remark]:
     longest = sizing.engine.max_tokens
     caveats = (*sizing.shape.caveats, *sizing.engine.caveats)
     remarks = [
-        not_checked(ARGS, f"the KV cache exactly: {each}") for each in caveats
+        not_checked(ARGS, f"the KV cache is not known exactly: {each}")
+        for each in caveats
     ]
     if fit.usable_blocks == 0:
         if (found := sizing.memory) is None:

@@ -46,7 +46,7 @@ from benchrun.preflight.server_flags import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What the user tells besides the manifest, by options of `benchrun check`."""
+    """Facts that the user gives besides the manifest, by options of `benchrun check`."""
 
     shape: sizing.ModelShape | None = None
     gpu_bytes: int | None = None
@@ -60,7 +60,7 @@ class Checked:
     """An object of a manifest, with the remarks about this object."""
 
     remarks: tuple[Remark, ...]
-    volume: Volume | None = None  # None: the spec is not valid.
+    volume: Volume | None = None  # None if the spec is not valid.
     kind: str = ""
     name: str = ""
 
@@ -107,8 +107,8 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     """Return remarks on what depends on the server's arguments: flags, lengths, KV cache."""
     if (server := spec.started) is None:
         words = (
-            "flags, longest sequence and KV cache of the endpoint's server, which benchrun does "
-            "not start"
+            "the flags, longest sequence and KV cache of the endpoint's server are not "
+            "known, because benchrun does not start it"
         )
         return [not_checked("spec.endpoint", words), *endpoint_remarks(spec)]
     remarks = _flags(spec, known)
@@ -137,7 +137,10 @@ def _of_another_engine(
     Raises UnreadableValue.
     """
     known_of = ENGINES[sizing.SIZED].name
-    unknown = f"the KV cache and parallel sizes of {spec.engine.name}: known of {known_of} only"
+    unknown = (
+        f"the KV cache and parallel sizes of {spec.engine.name} can't be computed, only "
+        f"those of {known_of}"
+    )
     return [
         not_checked(ARGS, unknown),
         *_lengths(spec, args.whole(EngineSetting.MAX_TOKENS), args, shape),
@@ -188,12 +191,13 @@ def _flags(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
 def _demands(
     spec: BenchmarkRunSpec, shape: sizing.ModelShape | None
 ) -> list[Remark]:
-    """Return an error if vLLM refuses a role's model together with its flags.
+    """Return an error for each role whose model and flags vLLM refuses together.
 
     Without a model, parallel sizes are reported as not checked. Raises UnreadableValue.
     """
     what = (
-        "whether the model's heads, layers and experts allow these parallel sizes"
+        "it is not known whether the model's heads, layers and experts allow these "
+        "parallel sizes"
     )
     remarks: list[Remark] = []
     for each in shapes(spec):
@@ -264,7 +268,7 @@ def _of_role(
     try:
         sized, why = _sizing_of(args, known, shape)
     except sizing.UnknownCacheType as problem:
-        return [not_checked(ARGS, f"the KV cache: {problem}")]
+        return [not_checked(ARGS, f"the KV cache can't be computed: {problem}")]
     if role.role == ROLE_PREFILL:
         return pool_remarks(sized, sized.fit) if sized.fit is not None else []
     return cache_remarks(spec, sized, unknown=why or unknown)
@@ -322,8 +326,8 @@ def check_sweep(body: Object, known: Known) -> Checked:
     whole = _together(volumes, spec.replications)
     if spec.replications == 1:
         text = (
-            "1: variants are compared within one server each; 3 show how much servers differ by "
-            "chance"
+            "with 1, each variant is measured on a single server; 3 show how much "
+            "servers differ by chance"
         )
         remarks.append(note("spec.replications", text))
     elif (
@@ -351,7 +355,10 @@ def _of_variants(
     volumes: Sequence[Volume],
     known: Known,
 ) -> Iterator[Remark]:
-    """Yield each remark on the variants once; one not for all variants begins with their names."""
+    """Yield each remark on the variants once.
+
+    A remark that does not concern all variants begins with the names of those that it concerns.
+    """
     named: dict[Remark, list[str]] = {}
     for variant, volume in zip(found, volumes, strict=True):
         own = (

@@ -91,7 +91,8 @@ def _of_shape(
     path = f"{shape.path}.args"
     if (unknown := _unknown(args, env)) is not None:
         yield not_checked(
-            path, f"whether the parallel processes fill the GPUs: {unknown}"
+            path,
+            f"it is not known whether the parallel processes fill the GPUs: {unknown}",
         )
         return
     local = args.whole("data-parallel-size-local") if shape.nodes == 1 else None
@@ -121,7 +122,7 @@ def _of_shape(
 def _of_pod(
     shape: Shape, path: str, processes: int, product: str
 ) -> Iterator[Remark]:
-    """Yield a remark if a pod has not one GPU for each of its processes."""
+    """Yield a remark unless a pod has exactly one GPU for each of its processes."""
     gpus = gpus_of(shape.resources)
     held = f"{gpus} GPU{'' if gpus == 1 else 's'}"
     where = f"{shape.path.removeprefix('spec.')}.resources"
@@ -129,7 +130,8 @@ def _of_pod(
     if gpus == 0 and processes > 1:
         yield not_checked(
             path,
-            f"whether the pod has a GPU for each of {processes} processes: {where} has none",
+            f"it is not known whether the pod has a GPU for each of {processes} "
+            f"processes: {where} has no GPUs",
         )
     elif gpus and processes > gpus:
         remedy = f"set nvidia.com/gpu: {processes} there, or smaller sizes"
@@ -147,7 +149,7 @@ def _of_pod(
 
 
 def _unknown(args: ServeArgs, env: tuple[str, ...]) -> str | None:
-    """Return why the number of a pod's processes is not known from its sizes; None: it is known."""
+    """Return why the sizes do not give the number of a pod's processes; None if they do."""
     for flag in ("distributed-executor-backend", "data-parallel-backend"):
         if (args.text(flag) or "mp") not in ("mp", "uni"):
             return f"--{flag}={args.text(flag)} decides where they run"

@@ -45,7 +45,7 @@ class Volume:
     least_seconds: int  # Seconds of these stages together.
     warmup_seconds: int  # Most seconds that warming up takes.
     gpu_seconds: int | None
-    """Least GPU seconds that measuring takes; None: no load's duration is known, or there is no
+    """Least GPU seconds that measuring takes; None if no load's duration is known, or there is no
     GPU."""
 
 
@@ -83,14 +83,14 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
         return [
             error(
                 field,
-                f"{deadline} s, but the stages take {least} s at least: the run would be ended "
-                "before",
+                f"{deadline} s are too short, because the stages take at least {least} "
+                "s; the run would end before all is measured. Raise it",
             )
         ]
     if least + volume.warmup_seconds > deadline:
         text = (
-            f"{deadline} s; stages take {least} s at least and warm-up up to "
-            f"{volume.warmup_seconds} s"
+            f"{deadline} s may be too short: the stages take at least {least} s, and "
+            f"the warm-up up to {volume.warmup_seconds} s. Raise it"
         )
         return [warning(field, text)]
     return []
@@ -166,7 +166,8 @@ def length_remarks(
             if max_tokens is None:
                 remarks.append(
                     not_checked(
-                        field, f"whether its requests fit the model: {source}"
+                        field,
+                        f"it is not known whether its requests fit the model: {source}",
                     )
                 )
             else:
@@ -203,12 +204,18 @@ def _length_remarks(
             []
             if lengths.drops_long_rows
             else [
-                not_checked(field, "the length of its prompts depends on the data")
+                not_checked(
+                    field,
+                    (
+                        "it is not known whether its requests fit the model: the length of "
+                        "prompts depends on the data"
+                    ),
+                )
             ]
         )
     tokens = (
-        f"{lengths.prompt:,} tokens of prompt and {lengths.output:,} of answer are "
-        f"{lengths.total:,}"
+        f"a prompt of {lengths.prompt:,} and an answer of {lengths.output:,} tokens "
+        f"take {lengths.total:,}"
     )
     if lengths.total > max_tokens and lengths.drops_long_rows:
         return [
@@ -220,7 +227,8 @@ def _length_remarks(
     if lengths.total > max_tokens:
         return [
             error(
-                field, f"{tokens}, but {limit}: {engine_name} refuses the request"
+                field,
+                f"{tokens}, but {limit}: {engine_name} refuses such a request; make it shorter",
             )
         ]
     spare = max_tokens - lengths.total
@@ -247,15 +255,16 @@ def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
         remarks.append(
             note(
                 "spec.repeats",
-                "1: one repeat does not show the noise; 3 repeats do",
+                "one repeat does not show the noise; 3 repeats do",
             )
         )
     return [*remarks, *_power(spec)]
 
 
 _ONE_SERVER = (
-    "a run and its baseline are one server a side: NotRegressed ends False or Unknown "
-    "(OneServerASide), never True; set it to true if these two servers are enough, or use "
+    "a run and its baseline have one server each, so the condition NotRegressed ends "
+    "False or Unknown (OneServerASide), never True; set this field to true if these "
+    "two servers are enough, or use "
     "`benchrun compare --max-regression` with two or more runs a side"
 )
 
@@ -271,9 +280,9 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
         return []
     percentiles = [metric for metric in baseline.metrics if metric.startswith("P")]
     text = (
-        f"the gate cannot pass with {', '.join(percentiles)}: a percentile takes "
-        f"{MIN_SERVERS_OF_PERCENTILES} servers a "
-        "side, a run is one; name only means in this field, and use `benchrun compare` with more "
+        f"the gate cannot pass with {', '.join(percentiles)}: a percentile needs "
+        f"{MIN_SERVERS_OF_PERCENTILES} servers a side, but a run has one; name only "
+        "means in this field, and use `benchrun compare` with more "
         "runs a side for percentiles"
     )
     remarks = [warning("spec.baseline.metrics", text)] if percentiles else []
@@ -317,12 +326,12 @@ def _workload(
         and repeats < contract.MIN_REPEATS
     ):
         told = (
-            f"{spec.repeats}{' that send the same' if is_same else ''}: where all requests are "
-            "sent at once"
+            f"{spec.repeats}{' that send the same requests' if is_same else ''}: if all "
+            "requests are sent at once"
         )
         text = (
-            f"{told}, fewer than {contract.MIN_REPEATS} decide only a limit that is "
-            f"{contract.FAR:g} times away from every value"
+            f"{told}, fewer than {contract.MIN_REPEATS} repeats decide an objective "
+            f"only if its limit is {contract.FAR:g} times away from every value"
         )
         remarks.append(warning("spec.repeats", text))
     limits: dict[str, list[str]] = {}

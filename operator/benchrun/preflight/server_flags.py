@@ -55,7 +55,7 @@ def known_versions() -> tuple[str, ...]:
 
 @cache
 def table_for(version: str) -> FlagTable | None:
-    """Return the table of a version such as "0.32" or "0.32.1"; None: its flags are not known."""
+    """Return the table of a version such as "0.32" or "0.32.1"; None if its flags are not known."""
     if (file := _tables().get(".".join(version.split(".")[:2]))) is None:
         return None
     found = json.loads(file.read_text(encoding="utf-8"))
@@ -110,7 +110,7 @@ def flag_remarks(
 ) -> list[Remark]:
     """Return remarks on the arguments from position `first` on.
 
-    `version` is the version of vLLM images whose tag names none; None: it is not known.
+    `version` is the version of vLLM images whose tag names none; None if it is not known.
     """
     version = version_of_image(image) or version
     remarks = [
@@ -165,7 +165,8 @@ def entry_point_remarks(
     if release is None:
         return [
             not_checked(
-                path, f"whether {image} starts with `vllm serve`: {_NO_VERSION}"
+                path,
+                f"it is not known whether {image} starts with `vllm serve`: {_NO_VERSION}",
             )
         ]
     if release >= _ENTRY_POINT_SINCE:
@@ -198,7 +199,10 @@ def endpoint_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     if begins is None:
         return []
     base = url.removesuffix("/")[: len(url.removesuffix("/")) - len(path) + begins]
-    text = f"{url} would be asked for {url.rstrip('/')}/v1/...: leave the path out, {base}"
+    text = (
+        f"with {url} requests would go to {url.rstrip('/')}/v1/...: remove the path, "
+        f"so that the URL is {base}"
+    )
     return [error("spec.endpoint.url", text)]
 
 
@@ -216,7 +220,7 @@ def command_remarks(
         return [
             not_checked(
                 path,
-                "the flags that a script gives: benchrun does not read scripts",
+                "the flags are not known, because benchrun does not read scripts",
             )
         ]
     first = next(
@@ -229,7 +233,7 @@ def command_remarks(
 
 
 def _client_remarks(args: Sequence[str], *, path: str, first: int) -> list[Remark]:
-    """Return an error for each option of the load client; for versions whose flags are unknown."""
+    """Return an error for each option of the load client, if the version's flags are unknown."""
     tables = [
         table for each in known_versions() if (table := table_for(each)) is not None
     ]
@@ -308,7 +312,7 @@ class _Walk:
                 self._say(
                     error,
                     place,
-                    f"{whole} may be short for {', '.join(begins)}: write it out",
+                    f"{whole} may be short for {', '.join(begins)}: write the whole name",
                 )
                 return None, whole
             meant = sorted(
@@ -342,8 +346,8 @@ class _Walk:
         self._say(
             note,
             place,
-            f"{given} is short for {name}: write it out, another version may have two that begin "
-            "so",
+            f"{given} is short for {name}: write the whole name, because another "
+            "version may have two flags that begin like this",
         )
         flag = self.table.flags[name]
         return (
@@ -351,7 +355,7 @@ class _Walk:
         ), name
 
     def _near(self, name: str) -> str | None:
-        """Return the flag that was probably meant; None: no guess.
+        """Return the flag that was probably meant; None if there is no guess.
 
         It never returns the opposite (`no-`) of what was written.
         """

@@ -314,13 +314,14 @@ class Look:
 
     def _tell_of(self, namespace: str) -> None:
         print(
-            f"{namespace}: servers of runs were held there when it was taken out of "
-            "watchNamespaces; watch it again, end its runs, then take it out. If nothing runs "
+            f"{namespace}: servers of runs were still held there when the namespace was "
+            "taken out of watchNamespaces; watch it again, end its runs, then take it "
+            "out. If nothing runs "
             f"there, delete ConfigMap {self._own_namespace}/{self._own_name}"
         )
 
     def _held(self, namespace: str) -> Iterator[tuple[FoundServer, int]]:
-        """Yield this operator's servers that hold a node, each with the Unix seconds since when."""
+        """Yield this operator's servers that hold a node, each with its start in Unix seconds."""
         started = dict[str, int]()
         for pod in self._api.objects(
             PODS, namespace, accept="application/json", query=ON_A_NODE

@@ -96,7 +96,7 @@ def unpaired(load_points: Sequence[ComparedLoadPoint]) -> list[str]:
 
 
 def reasons(load_points: Sequence[ComparedLoadPoint]) -> list[str]:
-    """Return each reason once why a load point is not comparable, or a change has no outcome."""
+    """Return why load points are not comparable or changes have no outcome, each reason once."""
     of_load_points = [
         f"{load_point.load_point}: {load_point.reason}"
         for load_point in load_points
@@ -142,7 +142,7 @@ class Difference:
 def differences(
     stored: BenchmarkRunStatus, now: BenchmarkRunStatus, *, log_kept: bool
 ) -> tuple[Difference, ...]:
-    """Return what differs between two judgements, for load points that are in both.
+    """Return what differs between two judgements of a run, for load points that are in both.
 
     `log_kept` says whether the log of the server was available to the new judgement, too.
     """
@@ -202,10 +202,10 @@ def _only_in(codes: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 def _moved(
     old: Result, new: Result, appeared: Sequence[str], gone: Sequence[str]
 ) -> list[str]:
-    """Return a sentence on the code whose changed severity changed the verdict, if there is one.
+    """Return, in a list, a sentence on the code whose changed severity changed the verdict.
 
-    It is the code that decided the worse of the two verdicts, if both judgements have it. A row
-    lists its worst code first.
+    This is the code that decided the worse of the two verdicts. The list is empty if only one of
+    the two judgements has the code. A row lists its worst code first.
     """
     if old.verdict == new.verdict:
         return []

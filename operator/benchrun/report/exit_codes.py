@@ -27,7 +27,7 @@ def failure_reason(conditions: tuple[Condition, ...]) -> str | None:
 
 
 def exit_code(status: BenchmarkRunStatus) -> int | None:
-    """Return the exit code of a run's result; None: it has not ended.
+    """Return the exit code of a run's result; None if it has not ended.
 
     - 0: measured and trustworthy.
     - 2: failed.
@@ -60,7 +60,7 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
 
 
 def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
-    """Return the exit code of a sweep's result; None: it has not ended.
+    """Return the exit code of a sweep's result; None if it has not ended.
 
     - 0: all measured and trustworthy.
     - 2: the sweep or one of its runs failed.

@@ -28,7 +28,7 @@ class Knee(NamedTuple):
     """The knee of a curve, or why it is unknown."""
 
     sentence: str
-    # The load point of greatest power; None: no knee was bracketed.
+    # The load point of greatest power; None if no knee was bracketed.
     load: float | None = None
     # Lowest load point that is not distinguishable from it.
     low: float | None = None

@@ -48,7 +48,7 @@ class LiveView:
     trouble: str | None
     done: int
     total: int  # Number of stages or runs; 0: not known yet.
-    left: str | None  # Estimated remaining time; None: not known.
+    left: str | None  # Estimated remaining time; None if not known.
     unit: str = "stages"  # What is counted: stages of a run, runs of a sweep.
     steps: tuple[RunPart, ...] = ()
     stage: str | None = None  # The stage in progress.

@@ -137,7 +137,7 @@ def sweep_markdown(
 
 
 def _code(text: str) -> str:
-    """Return the text as an indented block; a fenced one could be ended by the text."""
+    """Return the text as an indented block, because foreign text could end a fenced block."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 

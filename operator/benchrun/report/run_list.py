@@ -25,7 +25,7 @@ from benchrun.report.tables import ABSENT, Rows, age, clock, figure
 MAX_CODES = 1  # Most findings named in a row; the others are counted.
 OLDEST = datetime.min.replace(tzinfo=UTC)  # Stands in for an unknown creation time.
 S = TypeVar("S", BenchmarkRunStatus, BenchmarkSweepStatus)
-_Cells = Mapping[str, str | None]  # Text of cells by header; None: not known.
+_Cells = Mapping[str, str | None]  # Text of cells by header; None if not known.
 _Listed = tuple[
     Run | Sweep, BenchmarkRunStatus | BenchmarkSweepStatus, _Cells, _Cells
 ]
@@ -134,7 +134,10 @@ def listed_facts(of: Run | Sweep) -> dict[str, str | bool | None]:
 
 
 def _status(of: Run | Sweep, model: type[S]) -> S:
-    """Parse a status; replace one of another version, so that the others are listed."""
+    """Parse a status.
+
+    A status of another version is replaced, so that the other objects are still listed.
+    """
     try:
         return model.model_validate(of.status)
     except ValidationError:
@@ -200,7 +203,7 @@ def duration(
 def finding_codes(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
     """Format at most `most` codes of Invalid and Suspect findings, the worst first.
 
-    The other codes are counted. Notes are only in the report.
+    The number of other codes is added. Notes are only in the report.
     """
     codes = [
         f.code
@@ -213,7 +216,7 @@ def finding_codes(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
 
 
 def limit(status: BenchmarkRunStatus) -> str:
-    """Return the bottleneck at the headline's load point or, without one, the first."""
+    """Return the bottleneck at the headline's load point; without a headline, at the first."""
     chosen = status.headline.load_point if status.headline is not None else None
     limits = (
         row.bottleneck.limit

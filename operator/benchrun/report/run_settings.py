@@ -35,7 +35,7 @@ MAX_CHARS = 300
 def settings_rows(spec: Mapping[str, object], status: BenchmarkRunStatus) -> Rows:
     """Build a table with one row for each setting that people ask about.
 
-    `spec` is as the API server holds it.
+    `spec` is the run's spec as the API server returns it.
     """
     rows = [
         row
@@ -60,12 +60,12 @@ def settings_rows(spec: Mapping[str, object], status: BenchmarkRunStatus) -> Row
 
 
 def platform_text(defaults: Mapping[str, str]) -> str:
-    """Return what the platform's defaults set in a role's pods: `nodeSelector {pool: gpu}; ...`."""
+    """Format what the platform's defaults set in a role's pods: `nodeSelector {pool: gpu}`."""
     return "; ".join(f"{field} {value}" for field, value in defaults.items())
 
 
 def _of_platform(status: BenchmarkRunStatus) -> list[tuple[str, ...]]:
-    """Return a row for each field that the platform's defaults set beside the spec."""
+    """Return a row for each field that the platform's defaults set in addition to the spec."""
     found = [
         ("server" if s.role == "server" else f"server ({s.role})", s.defaults)
         for s in status.servers
@@ -80,9 +80,9 @@ def _of_platform(status: BenchmarkRunStatus) -> list[tuple[str, ...]]:
 
 
 def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
-    """Yield the settings of a server as they were given, else as the server reports them.
+    """Yield the settings of a server as its arguments set them, else as the server reports them.
 
-    A setting has the name of its flag. A setting without a flag of the engine is left out.
+    A setting has the name of its flag. A setting for which the engine has no flag is left out.
     """
     engine = ENGINES[server.engine]
     given = ServeArgs.of(server.args, engine)
@@ -131,8 +131,9 @@ def _text(value: object) -> str:
 def kv_cache_text(server: ServerStatus) -> str:
     """Return text such as `KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU`.
 
-    The text is empty if the server does not report it. The bytes a token are the available memory
-    divided by the tokens of an engine; compare them with what `benchrun kv-cache` computes.
+    The text is empty if the server does not report its KV cache. The bytes a token are the
+    available memory divided by the tokens of one engine; compare them with what `benchrun kv-cache`
+    computes.
     """
     tokens = server.kv_cache_tokens
     if tokens is None:

@@ -38,11 +38,12 @@ _Facts = Iterable[tuple[str, str]]
 
 
 def startup_text(server: ServerStatus) -> str:
-    """Return how long each part of a server's start took; empty if nothing is known.
+    """Format how long each part of a server's start took; empty if nothing is known.
 
     An example is `pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s,
-    other 18 s, claim warm`. The claim is that of the model. Other is the rest of the time until the
-    server is ready: Python, imports, files of the model, and the wait for the first healthy answer.
+    other 18 s, claim warm`. The claim is the one that holds the model. Other is the rest of the
+    time until the server is ready: Python, imports, reading the model's files, and the wait for the
+    first healthy answer.
     """
     if (startup := server.startup) is None:
         return ""
@@ -85,14 +86,14 @@ class RunPart(NamedTuple):
 
     name: str
     state: Literal["Done", "UnderWay", "ToCome"]
-    # How long it took, or has taken so far; None: not known, or not begun.
+    # How long it took, or has taken so far; None if not known, or not begun.
     seconds: float | None
 
 
 def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[RunPart, ...]:
     """Return the parts of a run's time: client, node, server, warm-up, stages.
 
-    Each begins when the part before it has ended. A run against an endpoint has no node.
+    Each part begins when the part before it has ended. A run against an endpoint has no node.
     """
     ends = _ends(status)
     # Every part before one that has ended has ended, too, even without an instant in the status.

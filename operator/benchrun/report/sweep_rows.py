@@ -71,9 +71,9 @@ def variant_rows(
 ) -> Rows:
     """Build a table with one row for each variant and load point, of clients' and servers' figures.
 
-    A column is left out if nothing was measured in it. Unless the table may be `wide`, two more are
-    left out: the throughput per GPU if it equals that of the server, and the total of tokens if
-    there are latencies to show. Without GPUs no column is per GPU.
+    Columns in which nothing was measured are left out. So are two more, unless the table may be
+    `wide`: the throughput per GPU if it equals that of the server, and the total of tokens if there
+    are latencies to show. Without GPUs no column is per GPU.
     """
     per_gpu = metric(PER_GPU) if is_per_gpu(status) else lambda row: ABSENT
     throughputs = [
@@ -354,7 +354,7 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
 
 
 def compared_text(status: BenchmarkSweepStatus) -> str | None:
-    """Return what the intervals cover, and which change they could show.
+    """Return a sentence on what the intervals cover and which change they could detect.
 
     Return None if nothing is compared.
     """

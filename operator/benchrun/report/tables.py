@@ -22,8 +22,8 @@ UNCERTAIN_NOTE = (
     "? means: too few requests, or too short a stage, to rely on this percentile"
 )
 LEGEND = (
-    "throughput and latencies (ms) are of the steady part, where there is one; "
-    "running and waiting are means over the stages, of all servers"
+    "throughput and latencies (ms) are of the steady part, or of the whole stage if "
+    "it has none; running and waiting are means over the stages, of all servers"
 )
 BARS = "▁▂▃▄▅▆▇█"
 GAP = " "  # Stands for an unknown value: the lowest bar would be a number.
@@ -497,10 +497,11 @@ REQUESTS = "requests to decide"
 
 
 def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> Rows:
-    """Build a table of why requests waited and what limits, where something does.
+    """Build a table of why requests waited and what the bottleneck is.
 
-    It also explains which repeats to use, why answers are short, and what max-model-len limits. The
-    explanation that repeats differ by chance is shown only if the table may be `wide`.
+    Load points without either are left out. The table also explains which repeats to use, why
+    answers are short, and what max-model-len limits. The explanation that repeats differ by chance
+    is shown only if the table may be `wide`.
     """
     found: list[tuple[str, ...]] = []
     for row in status.results:

@@ -29,7 +29,7 @@ class StageLine:
     """A stage whose record is stored, as one line."""
 
     sequence: int  # Position in the order of measurement, from 0.
-    stage: str | None  # Name, for example chat/rate=4/r1; None: not known.
+    stage: str | None  # Name, for example chat/rate=4/r1; None if not known.
     figures: tuple[
         str, ...
     ] = ()  # Figures with their units; none if the record could not be read.
@@ -58,7 +58,7 @@ class FollowedRun:
     created_at: datetime | None = None
     # By the name of the workload, for workloads that pack texts.
     texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
-    # Why the cluster can't be read at the moment; None: it can.
+    # Why the cluster can't be read at the moment; None if it can.
     trouble: str | None = None
     samples: tuple[Live, ...] = ()  # Live figures seen, oldest first.
     stages: tuple[StageLine, ...] = ()
@@ -93,7 +93,7 @@ def updated_run(
     body: Mapping[str, object],
     finished: Sequence[StageLine] = (),
 ) -> FollowedRun:
-    """Return the run's new state, when it is first seen (`before` is None) or has changed.
+    """Return the new state of a run that was first seen (`before` is None) or that has changed.
 
     `finished` has the stages that finished since the state before. Raises ValueError if the status
     is not valid.
@@ -125,7 +125,7 @@ def updated_run(
 def updated_sweep(
     before: FollowedSweep | None, body: Mapping[str, object]
 ) -> FollowedSweep:
-    """Return the sweep's new state, when it is first seen (`before` is None) or has changed.
+    """Return the new state of a sweep that was first seen (`before` is None) or that has changed.
 
     Raises ValueError if the status is not valid.
     """

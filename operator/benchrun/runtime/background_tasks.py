@@ -79,7 +79,10 @@ class ProcessTasks:
             for name, at in self._ends.items()
             if len(at) == ENDS_REMEMBERED and at[0] > earliest
         ]
-        return [f"{name} keeps ending" for name in ends_often]
+        return [
+            f"the background task {name} ends after every restart"
+            for name in ends_often
+        ]
 
     async def close(self) -> None:
         for task in self._tasks:

@@ -38,7 +38,7 @@ class Budget:
         return self.total // len(self._held.keys() | {namespace})
 
     def has_room(self, key: Key, size: int) -> bool:
-        """Return whether `size` bytes could be held under the key without giving them back."""
+        """Return whether `size` bytes fit under the key without being given back at once."""
         more = size - self.of(key)
         if self.used + more <= self.total:
             return True

@@ -30,11 +30,11 @@ from benchrun.runtime.budget import Budget
 
 @dataclass(slots=True)
 class Memory:
-    """The state of one object; its uid tells it from other objects of the same name."""
+    """In-memory state of one object; the uid tells it from other objects of the same name."""
 
     uid: str
     making: asyncio.Task[None] | None = None
-    """Task that makes the table of a sweep; None: no such task runs."""
+    """Task that makes the table of a sweep; None if no such task runs."""
 
 
 @dataclass(slots=True)
@@ -109,18 +109,18 @@ M = TypeVar("M", bound=Memory)
 
 
 class Memories(dict[Key, M]):
-    """The memory of every object of a kind that has not ended."""
+    """In-memory state of every object of one kind that has not ended."""
 
     def __init__(self, kind: type[M]) -> None:
         self._kind = kind
         self.namespaces = Counter[str]()  # number of objects by namespace
 
     def holds(self, key: Key, uid: str) -> bool:
-        """Return whether there is a memory of the object with this key and uid."""
+        """Return whether there is in-memory state of the object with this key and uid."""
         return key in self and self[key].uid == uid
 
     def of(self, key: Key, uid: str) -> M:
-        """Return the object's memory.
+        """Return the object's in-memory state.
 
         An object of the same name but another uid starts with a new one.
         """

@@ -174,7 +174,10 @@ class WorkQueue:
                 self.add_after(key, delay)
 
     async def _handled(self, key: Key) -> float | None:
-        """Handle the key and return the seconds until it is due again; None: only by an event."""
+        """Handle the key and return the seconds until it is due again.
+
+        None if only an event makes it due.
+        """
         try:
             delay = await self.handle(key)
         except Later as later:

@@ -136,7 +136,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return self.indexes.run(key)
 
     async def release(self, key: Key) -> float | None:
-        """Delete servers that hold a GPU for nothing, and do nothing else.
+        """Delete servers that no longer need their GPU, and do nothing else.
 
         This is for runs in a namespace that can't be read completely. Return the seconds until the
         next check, or None.
@@ -208,12 +208,12 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             raise failed
 
     async def _look_for_evidence(self, key: Key, run: Run) -> ClusterError | None:
-        """Read what may have been missed of the run; return what failed.
+        """Read objects of the run that no watch may have reported; return the error, if any.
 
-        These are its workloads, stored records, and how the client's pods ended. Another operator
-        may have made a workload whose watch is behind that of the run. No watch reports the
-        records: another operator may have stored all and released the server. A Job's failure may
-        be heard before that of its pods.
+        These are the run's workloads, its stored records, and the client's pods, which may have
+        ended. Another operator may have made a workload whose watch is behind that of the run. No
+        watch reports the records: another operator may have stored all and released the server. A
+        Job's failure may be heard before that of its pods.
         """
         for kind, role, metadata_only in _EVIDENCE:
             selector = f"{names.LABEL_RUN_UID}={run.uid}"
@@ -346,9 +346,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return max(self.context.live_interval_seconds, self._turn_seconds(key))
 
     def _turn_seconds(self, key: Key) -> float:
-        """Return in how many seconds the status of every run can be written once.
+        """Return the seconds in which the status of every run can be written once.
 
-        For a namespace with fewer runs than others: as if all namespaces had as few.
+        A namespace with fewer runs than others counts as if all namespaces had as few.
         """
         runs = len(self.sessions)
         of_namespaces = self.memories.namespaces
@@ -408,7 +408,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         self.indexes.learnt(kind, body)
         stored = child_of(kind, body)
         if stored.envelope != wanted.envelope:
-            raise Occupied(f"{kind} {wanted.name} has another record", found=body)
+            raise Occupied(
+                f"{kind} {wanted.name} exists with another record", found=body
+            )
         made = (wanted.plan_digest, wanted.defaults)
         if (
             stored.role == names.ROLE_PLAN
@@ -533,7 +535,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
 def _is_of_another(key: Key, child: Child, alive: str | None) -> bool:
     """Return whether a run of this name that is not the one alive has made the child.
 
-    `alive` is the uid of the run that exists; None: there is none.
+    `alive` is the uid of the run that exists; None if there is none.
     """
     return child.owner_uid not in (None, alive) and _has_a_name_of(key, child)
 

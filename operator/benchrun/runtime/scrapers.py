@@ -356,7 +356,7 @@ class ClientPoller:
     is_tight: Callable[[], bool] = lambda: False
     held: Callable[[], None] = lambda: None  # called when more is held
     is_stored: Callable[[int], Awaitable[bool | None]] = _nowhere
-    """Returns whether the cluster holds a record of that sequence; None: it can't be told now."""
+    """Returns whether the cluster holds a record of that sequence; None if it can't be told now."""
     # reads the run's pods from the cluster
     look: Callable[[], Awaitable[None]] = _not_looked_at
 

@@ -74,7 +74,7 @@ class Sessions:
     ) -> None:
         """Scrape exactly these servers, poll this client and read this Workload from now on.
 
-        None: none is polled or read.
+        `pull` is None if there is no client to poll, `queued` if no Workload is to be read.
         """
         if (
             session := self._sessions.get(key)

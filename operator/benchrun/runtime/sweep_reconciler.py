@@ -299,7 +299,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
 async def _parts(
     cluster: KubernetesApi, namespace: str, wanted: TableWanted, memory: SweepMemory
 ) -> AsyncGenerator[JobPart, None]:
-    """Yield each run's status and, where it has one, its result document, one at a time."""
+    """Yield each run's status and its result document, if it has one, one at a time."""
     for run in wanted.runs:
         status = memory.collected.measured[run.uid]
         yield JobPart.of(

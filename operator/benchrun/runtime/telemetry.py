@@ -253,7 +253,7 @@ MAX_SILENCE_SECONDS = 180.0
 
 
 class Pulse:
-    """Wakes up once a second, and measures by how much too late: the event loop's lag."""
+    """Wakes up once a second, and measures how late it wakes up: the lag of the event loop."""
 
     def __init__(self, telemetry: Telemetry) -> None:
         self._telemetry = telemetry

@@ -256,7 +256,7 @@ class Lister:
                 self.known.add(scope)
 
     async def _list_scope(self, scope: Scope) -> str:
-        """List every kind there, and describe the errors; empty if there were none.
+        """List every kind in the scope, and return the errors as text; empty without errors.
 
         An error of one kind does not stop the others.
         """

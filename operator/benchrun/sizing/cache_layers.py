@@ -49,7 +49,7 @@ class ModelShape:
     """Longest sequence that vLLM takes if --max-model-len is left out."""
     hidden_layers: int = 0
     experts: int = 0  # Number of experts in a layer; 0: the model has no experts.
-    # Groups of Mamba's heads; None: the model has no such heads.
+    # Groups of Mamba's heads; None if the model has no such heads.
     state_groups: int | None = None
     vocabulary: int | None = None
     # Numbers that a layer would keep of a token if every query head had its own keys and values.

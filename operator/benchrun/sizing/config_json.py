@@ -126,7 +126,7 @@ def attention_of_layers(
 
     Raises UnknownShape for an unknown layer type.
     """
-    # Tokens that a layer with a window looks back; None: no layer has one.
+    # Tokens that a layer with a window looks back; None if no layer has one.
     used = text.get(
         "use_sliding_window", not model_type.startswith(_OFF_UNLESS_SWITCHED_ON)
     )
@@ -154,7 +154,8 @@ def _types(
     if (listed := _listed(text)) is not None:
         if len(listed) < count:
             raise UnknownShape(
-                f"config.json has the type of {len(listed)} layers, of {count} (num_hidden_layers)"
+                f"config.json lists the types of {len(listed)} layers, but "
+                f"num_hidden_layers is {count}"
             )
         return listed[:count]
     if (is_full := _beside_states(text)) is not None:
@@ -164,7 +165,8 @@ def _types(
         ]
     if model_type in LAYERS_DIFFER:
         raise UnknownShape(
-            f"config.json has no list of the layers of {model_type} that attend, which the size of "
+            f"config.json does not list which layers of {model_type} have attention, "
+            "which the size of "
             "the KV cache needs: take the whole file from the model's repository"
         )
     if not has_window:
@@ -195,7 +197,7 @@ def _types(
         return ["sliding_attention"] * count
     if period is None:
         raise UnknownShape(
-            f"config.json has no list of the layers of {model_type} with a window, which the size "
+            f"config.json does not list which layers of {model_type} have a window, which the size "
             "of the KV cache needs: take the whole file from the model's repository"
         )
     period = whole({"sliding_window_pattern": period}, "sliding_window_pattern")
@@ -439,7 +441,7 @@ def _experts(text: Config, name: str) -> int:
 
 
 def _state_groups(text: Config, layers: tuple[Layer, ...]) -> int | None:
-    """Return the number of head groups of Mamba's states; None: the model has no such states."""
+    """Return the number of head groups of Mamba's states; None if the model has no such states."""
     if all(layer.kind != "State" for layer in layers):
         return None
     return whole_if_any(text, "mamba_n_groups") or whole_if_any(text, "n_groups")
@@ -448,11 +450,14 @@ def _state_groups(text: Config, layers: tuple[Layer, ...]) -> int | None:
 def _unknown(part: Config, config: Config, count: int) -> Iterator[str]:
     """Yield a caveat for each setting in config.json that benchrun does not know."""
     if keys := unknown_keys(part, layers=count):
-        yield f"config.json has {', '.join(keys)}: unknown to benchrun, may change the KV cache"
+        yield (
+            f"config.json has {', '.join(keys)}, which benchrun does not know: the KV "
+            "cache may differ"
+        )
     if part is not config and config.get("model_type") not in WRAPPERS:
         yield (
-            f"of {config.get('model_type')!r} benchrun knows only the part for text, of type "
-            f"{part.get('model_type')!r}"
+            f"benchrun knows only the text part of {config.get('model_type')!r}, of "
+            f"type {part.get('model_type')!r}"
         )
 
 
@@ -570,14 +575,14 @@ def _head_size(text: Config, query_heads: int) -> int:
         )
     if (values := whole_if_any(text, "v_head_dim")) not in (None, size):
         raise UnknownShape(
-            f"keys have {size} numbers a head and values {values} (v_head_dim), which is not "
-            "known here"
+            f"a key has {size} numbers a head and a value {values} (v_head_dim); "
+            "benchrun can't size such a cache"
         )
     return size
 
 
 def _cache_dtype(config: Config, text: Config) -> str | None:
-    """Return the KV cache type that a quantised checkpoint sets; None: it sets none."""
+    """Return the KV cache type that a quantised checkpoint sets; None if it sets none."""
     keys = ("quantization_config", "compression_config")
     outer: Config = next(
         (
@@ -617,10 +622,10 @@ _IN_IT_ALREADY = (
 
 
 def _context(text: Config, model_type: str) -> int | None:
-    """Return the longest sequence in tokens that the model is made for; None: there is no such key.
+    """Return the longest sequence, in tokens, that the model is made for, or None.
 
     It is model_max_length if given, else the least of all such keys, times the factor of the older
-    kinds of RoPE scaling.
+    kinds of RoPE scaling. None if config.json has no such key.
     """
     lengths = [
         tokens
@@ -671,12 +676,12 @@ def rope_kind(rope: Config) -> str:
     """
     kind = rope.get("rope_type") or rope.get("type") or "default"
     if not isinstance(kind, str):
-        raise UnknownShape(f"rope_type is {kind!r}, expected a text")
+        raise UnknownShape(f"rope_type is {kind!r}, expected a string")
     return "longrope" if kind == "su" else kind
 
 
 def _weights_format(config: Config, text: Config) -> str | None:
-    """Return the method that a quantised checkpoint names; None: its weights are not quantised."""
+    """Return the method that a quantised checkpoint names; None if weights are not quantised."""
     for each in (config, text):
         for key in ("quantization_config", "compression_config"):
             if each.get(key) is None:
@@ -714,7 +719,7 @@ def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:
         )
     if text.get("num_nextn_predict_layers"):
         found.append(
-            "layers for speculative decoding are not counted; they have a cache only where it is "
-            "switched on"
+            "layers for speculative decoding are not counted; they have a cache only "
+            "if it is switched on"
         )
     return found

@@ -123,7 +123,10 @@ def _of_context_parallelism(shape: ModelShape, args: ServeArgs) -> Iterator[str]
         if tensor <= heads:
             yield f"{flag} needs --tensor-parallel-size above the {heads} KV heads, not {tensor}"
         elif size > tensor // heads:
-            yield f"{flag} is more than {tensor // heads}: {tensor} GPUs for {heads} KV heads"
+            yield (
+                f"{flag} is more than the {tensor // heads} GPUs of a KV head ({tensor} "
+                f"GPUs, {heads} KV heads)"
+            )
         elif (shape.query_heads // heads) % size:
             yield f"{flag} does not divide {shape.query_heads // heads} query heads a KV head"
 
@@ -133,8 +136,8 @@ def _of_batches(args: ServeArgs) -> Iterator[str]:
     sequences = args.whole("max-num-seqs")
     if tokens is not None and sequences is not None and tokens < sequences:
         yield (
-            f"--max-num-batched-tokens={tokens} is below --max-num-seqs={sequences}: a step has a "
-            "token of each sequence"
+            f"--max-num-batched-tokens={tokens} is below --max-num-seqs={sequences}: a "
+            "step takes a token of each sequence; raise the first or lower the second"
         )
 
 

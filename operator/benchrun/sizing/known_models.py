@@ -139,7 +139,9 @@ def _names(value: object) -> Iterator[str]:
     if not isinstance(value, list) or not all(
         isinstance(each, str) for each in value
     ):
-        raise UnknownShape(f"architectures is {value!r}, expected a list of texts")
+        raise UnknownShape(
+            f"architectures is {value!r}, expected a list of strings"
+        )
     yield from value
 
 

@@ -112,7 +112,7 @@ class ServeArgs:
         return cls(engine, given)
 
     def flag(self, which: Which) -> str | None:
-        """Return the long name of a flag, without dashes; None: the engine has none."""
+        """Return the long name of a flag, without dashes; None if the engine has none."""
         return (
             self.engine.setting_flags.get(which)
             if isinstance(which, EngineSetting)
@@ -125,12 +125,12 @@ class ServeArgs:
         return any(given.partition(".")[0] == name for given in self.given)
 
     def text(self, which: Which) -> str | None:
-        """Return the value of a flag; None: it was not given, or has no value."""
+        """Return the value of a flag; None if it was not given, or has no value."""
         name = self.flag(which)
         return None if name is None else self.given.get(name)
 
     def whole(self, which: Which) -> int | None:
-        """Return a whole number above 0, with vLLM's suffixes; None: the flag was not given.
+        """Return a whole number above 0, with vLLM's suffixes; None if the flag was not given.
 
         A setting that the engine computes from several flags is what follows from these. Raises
         UnreadableValue.
@@ -153,7 +153,7 @@ class ServeArgs:
             raise UnreadableValue(f"--{self.flag(setting)}: {error}") from error
 
     def value(self, which: Which, read: Callable[[str], _Value]) -> _Value | None:
-        """Return what `read` makes of a flag's text; None: the flag was not given.
+        """Return what `read` makes of a flag's text; None if the flag was not given.
 
         Raises UnreadableValue.
         """
@@ -256,7 +256,7 @@ class SizedEngine:
     cache_dtype: str
     utilization: float
     max_tokens: int | None
-    """Longest sequence in tokens: --max-model-len, else the model's own limit; None: neither is
+    """Longest sequence in tokens: --max-model-len, else the model's own limit; None if neither is
     known."""
     sequences: int | None  # Value of --max-num-seqs, if given.
     step_tokens: int  # Most tokens of one step (--max-num-batched-tokens).
@@ -312,7 +312,7 @@ def engine_of(
 
 
 def max_model_tokens(args: ServeArgs) -> int | None:
-    """Return --max-model-len in tokens; None: not given, or left to vLLM (-1, auto).
+    """Return --max-model-len in tokens; None if not given, or left to vLLM (-1, auto).
 
     Raises UnreadableValue.
     """
@@ -337,7 +337,7 @@ def compute_dtype(args: ServeArgs, shape: ModelShape) -> str:
 
 
 def _named(args: ServeArgs, flag: str) -> str | None:
-    """Return the value of a flag; None: not given, or left to vLLM (auto)."""
+    """Return the value of a flag; None if not given, or left to vLLM (auto)."""
     return args.text(flag) if args.text(flag) not in ("auto", "") else None
 
 

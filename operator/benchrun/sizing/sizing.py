@@ -32,7 +32,9 @@ class Sizing:
     shape: ModelShape
     engine: SizedEngine
     pool: Pool
-    memory: GpuMemory | None  # None: the size of the cache was given, or no memory.
+    memory: (
+        GpuMemory | None
+    )  # None if the size of the cache was given, or no memory.
     fit: Fit | None
     rows: tuple[LayerRow, ...]
     # Lengths of sequences in tokens for which the size is asked.
@@ -207,12 +209,12 @@ def _latent(sizing: Sizing) -> Iterator[str]:
     yield (
         f"Latent attention (MLA): a layer keeps one vector of {latent.values} numbers a token in "
         "place of keys and values "
-        f"of {sizing.shape.query_heads} heads, a cache of 1/{share:.3g} the size. It can't be "
-        "divided by heads."
+        f"of {sizing.shape.query_heads} heads, a cache of 1/{share:.3g} the size. "
+        "Tensor parallelism can't divide it."
     )
     if any(row.layer.kind == "Index" for row in sizing.rows):
         yield (
-            "Sparse attention: beside it each layer keeps one key a token for the indexer, which "
+            "Sparse attention: each layer also keeps one key a token for the indexer, which "
             "selects the tokens to attend to."
         )
 

@@ -47,22 +47,22 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
     "a fixed length and a drawn one": (
         ".random",
         {"random": {"inputTokens": 1024, "inputLengths": _DRAWN}},
-        "set inputTokens or inputLengths",
+        "only one of inputTokens and inputLengths",
     ),
     "answers of a fixed length and a drawn one": (
         ".random",
         {"random": {"outputTokens": 1024, "outputLengths": _DRAWN}},
-        "outputTokens or outputLengths",
+        "only one of outputTokens and outputLengths",
     ),
     "vLLM's prompts of drawn lengths": (
         ".random",
         {"random": {"generator": "VLLM", "inputLengths": _DRAWN}},
-        "generator VLLM, which draws no lengths",
+        "with generator VLLM leave out inputLengths",
     ),
     "a version of vLLM without its generator": (
         ".random",
         {"random": {"version": "0.9"}},
-        "version is that of generator VLLM",
+        "version needs generator VLLM",
     ),
     "a range of lengths for today's generator": (
         ".random",

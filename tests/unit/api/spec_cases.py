@@ -347,7 +347,7 @@ REFUSED: dict[str, Refused] = {
     "a seed for prompts that never repeat": Refused(
         "spec.workloads[0].dataset.random",
         {_FILE: {"random": {"seed": 0}}, "measurement": {"cachePolicy": "Share"}},
-        "seed needs generator VLLM",
+        "without it leave out seed",
     ),
     "a seed below 0": Refused(
         "spec.workloads[0].dataset.random.seed",

@@ -147,7 +147,7 @@ def test_of_a_run_whose_spec_is_rejected_groups_are_released_too() -> None:
 
 
 def missing(scene: Scene) -> Scene:
-    words = "this cluster has no leaderworkersets.leaderworkerset.x-k8s.io"
+    words = "this cluster does not have the resource leaderworkersets.leaderworkerset.x-k8s.io"
     refused = RefusedObject(
         "LeaderWorkerSet",
         "br-qwen-6316e",

@@ -159,7 +159,7 @@ def test_a_refused_object_says_which_fields_the_user_did_not_write() -> None:
         for each in (RunDefaults(), BEFORE)
     ]
     assert "the chart's runs" not in told[0]
-    assert "the platform's defaults (the chart's runs) set nodeSelector" in told[1]
+    assert "The platform's defaults (the chart's runs) set nodeSelector" in told[1]
 
 
 CLAIM = RunDefaults.model_validate({"modelCacheClaim": "models"})

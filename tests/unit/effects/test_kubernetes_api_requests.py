@@ -525,7 +525,7 @@ async def test_a_kind_that_is_not_served_differs_from_one_that_is() -> None:
     async with answering(NO_SUCH_PATH) as exchange:
         with pytest.raises(
             NotServed,
-            match=r"^this cluster has no leaderworkersets\.leaderworkerset\.x-k8s\.io$",
+            match=r"does not have the resource leaderworkersets\.leaderworkerset\.x-k8s\.io$",
         ):
             await exchange.api.apply(
                 manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1")

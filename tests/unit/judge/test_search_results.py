@@ -121,7 +121,7 @@ def test_an_uncertain_load_bounds_it_and_is_told_as_such() -> None:
         "2",
         "Inconclusive",
     )
-    assert "at 2 that is not certain" in answer.sentence
+    assert "at 2 it is not certain whether they are met" in answer.sentence
     assert (answer.probes, answer.stages) == (3, 5)
 
 

@@ -380,7 +380,7 @@ def test_the_document_of_another_run_is_refused() -> None:
         ],
     )
     assert judgement.refused == [
-        "baselineDocument before: the result document is of another run than the baseline"
+        "baselineDocument before: the result document belongs to another run than the baseline"
     ]
 
 

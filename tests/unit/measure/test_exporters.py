@@ -129,9 +129,9 @@ def test_what_the_page_lacks_is_not_known() -> None:
 @pytest.mark.parametrize(
     ("why", "page"),
     [
-        ("has no figures of GPUs", "# HELP up Up.\nup 1\n"),
+        ("have no figures of GPUs", "# HELP up Up.\nup 1\n"),
         (
-            "does not say which pods hold its GPUs",
+            "does not say which pod uses which GPU",
             gpu_page(replace(OURS, pod=None), replace(THEIRS, pod=None)),
         ),
         ("no GPU of this pod", gpu_page(THEIRS)),

@@ -312,7 +312,8 @@ def test_the_message_leaves_out_preemption() -> None:
     assert found.message == (
         "No node can take the pod now: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
         "The run continues when a "
-        "node has room; if none ever will, lower spec.server.resources."
+        "node has enough free resources; if no node is large enough, lower "
+        "spec.server.resources."
     )
 
 
@@ -333,5 +334,5 @@ def test_a_claim_that_is_missing_is_named_with_the_fields_that_name_claims() -> 
         assert found is not None
         assert 'persistentvolumeclaim "none" not found' in found.message
         assert found.message.endswith(
-            f"The run continues when the claim exists and has its volume; check {fields}"
+            f"The run continues when the claim exists and is bound to a volume; check {fields}"
         )

@@ -183,7 +183,7 @@ def test_a_budget_of_a_load_that_tells_no_time_is_not_held_against_anything() ->
 
 
 def test_one_replication_is_told_what_three_would_tell() -> None:
-    text = "1: variants are compared within one server each; 3 show how much servers differ by chance"
+    text = "with 1, each variant is measured on a single server; 3 show how much servers differ by chance"
     assert messages(sweep(), "Note")["spec.replications"] == text
 
 

@@ -333,8 +333,8 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
             (
                 "Note",
                 "args[0]",
-                "--swi is short for --switch: write it out, another version may have two that "
-                "begin so",
+                "--swi is short for --switch: write the whole name, because another "
+                "version may have two flags that begin like this",
             ),
         ),
         (
@@ -342,8 +342,8 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
             (
                 "Note",
                 "args[0]",
-                "--length-l is short for --length-limit: write it out, another version may have "
-                "two that begin so",
+                "--length-l is short for --length-limit: write the whole name, because "
+                "another version may have two flags that begin like this",
             ),
         ),
         (
@@ -694,7 +694,7 @@ def test_the_beginning_of_a_name_is_told_with_a_remedy(
 ) -> None:
     (first, *_) = remarks(word, *(["8"] if word.endswith("batched") else []))
     assert first.level == level
-    assert "write it out" in first.text
+    assert "write the whole name" in first.text
 
 
 @pytest.mark.parametrize(
@@ -750,7 +750,7 @@ def test_a_url_with_the_path_of_the_api_is_an_error(
     )
     text = found.get("spec.endpoint.url")
     assert (text is None) is (base is None)
-    assert base is None or str(text).endswith(f"leave the path out, {base}")
+    assert base is None or str(text).endswith(f"so that the URL is {base}")
 
 
 @pytest.mark.parametrize(

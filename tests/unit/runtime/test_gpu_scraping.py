@@ -109,7 +109,7 @@ def test_the_reason_for_no_figures_is_known_until_there_are_some() -> None:
     pages = iter([gpu_page(Gpu(pod=None))] * 2 + [gpu_page(Gpu())] * 99)
     scene = Scene(lambda: next(pages))
     samples = scene.after(60.0)
-    why = "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
+    why = "the exporter does not say which pod uses which GPU (set DCGM_EXPORTER_KUBERNETES=true)"
     assert {("gpu", "chat-server-x"): why} in scene.news
     assert scene.collected.exporter_troubles == {}
     assert len(with_gpu_figures(samples)) == 10

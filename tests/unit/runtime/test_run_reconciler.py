@@ -636,7 +636,10 @@ async def test_stage_that_holds_another_record_is_a_conflict(scene: Scene) -> No
     """A namespace's editor made it before us."""
     forged = scene.cluster.add("ConfigMap", stage_body(0))
     assert await scene.once(apply=(stage(arrival(0)),), acknowledge=1) == 0.0
-    assert scene.collected.conflict == f"ConfigMap {STAGE_0} has another record"
+    assert (
+        scene.collected.conflict
+        == f"ConfigMap {STAGE_0} exists with another record"
+    )
     assert ("acknowledge", "1") not in scene.cluster.log
     assert scene.cluster.objects["ConfigMap", NAMESPACE, STAGE_0] is forged
 

@@ -396,7 +396,10 @@ async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(
     assert "earlier sweep of this name" in scene.status["message"]
     del scene.cluster.objects[KIND, NAMESPACE, FIRST]
     await scene.until_settled()
-    assert scene.status["message"] == "0 of 2 runs have ended, seqs-v1-r1 goes on"
+    assert (
+        scene.status["message"]
+        == "0 of 2 runs have ended, seqs-v1-r1 is still running"
+    )
 
 
 async def test_what_is_forbidden_is_reported_and_retried(scene: Scene) -> None:

@@ -132,7 +132,9 @@ def test_a_task_that_ends_whenever_it_is_started_is_a_problem_until_it_goes_on()
             assert operator.problems() == []
             await ends("resync")
             await passing(RESTART_SECONDS + 0.5)
-        assert operator.problems() == ["resync keeps ending"]
+        assert operator.problems() == [
+            "the background task resync ends after every restart"
+        ]
         await passing(ENDS_WITHIN_SECONDS)
 
     assert problems_after(keeps_dying) == []

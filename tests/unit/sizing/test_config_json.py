@@ -362,12 +362,12 @@ def test_a_wrapper_that_is_not_known_is_named() -> None:
         ),
         pytest.param(
             LLAMA_8B | {"layer_types": ["full_attention"] * 31},
-            "31 layers, of 32",
+            "31 layers, but num_hidden_layers is 32",
             id="a layer untold",
         ),
         pytest.param(
             LLAMA_8B | {"hybrid_override_pattern": "M*"},
-            "2 layers, of 32",
+            "2 layers, but num_hidden_layers is 32",
             id="a pattern too short",
         ),
         pytest.param(

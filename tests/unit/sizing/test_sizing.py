@@ -259,8 +259,8 @@ def test_plain_attention_has_nothing_to_say() -> None:
             [
                 "Latent attention (MLA): a layer keeps one vector of 576 numbers a token in place "
                 "of keys and values of 128 "
-                "heads, a cache of 1/71.1 the size. It can't be divided by heads.",
-                "Sparse attention: beside it each layer keeps one key a token for the indexer, "
+                "heads, a cache of 1/71.1 the size. Tensor parallelism can't divide it.",
+                "Sparse attention: each layer also keeps one key a token for the indexer, "
                 "which selects the tokens to attend to.",
                 "Tensor parallelism: each of 2 GPUs keeps a copy of the latent vectors; more GPUs "
                 "hold no more tokens.",

@@ -142,7 +142,7 @@ def test_a_suspended_sweep_starts_nothing_and_lets_go_on_what_runs() -> None:
     decision = decided(sweep_body(suspend=True), [a_run("seqs-v1-r1")])
     assert (created(decision), decision.cancel) == ([], ())
     assert decision.status.phase == "Suspended"
-    assert "seqs-v1-r1 goes on" in (decision.status.message or "")
+    assert "seqs-v1-r1 is still running" in (decision.status.message or "")
     assert condition(decision.status, "Reconciling") == ("True", "Suspended")
 
 

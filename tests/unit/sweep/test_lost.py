@@ -113,7 +113,7 @@ def test_a_lost_run_is_retried_up_to_the_limit(
 def test_while_it_is_measured_again_nothing_else_is_started() -> None:
     decision = decided(runs=[*lost(FIRST), a_run(SECOND)])
     assert created(decision) == []
-    assert "0 of 2 runs have ended, seqs-v1-r1-a2 goes on" in (
+    assert "0 of 2 runs have ended, seqs-v1-r1-a2 is still running" in (
         decision.status.message or ""
     )
     assert (counts(decision.status).running, counts(decision.status).lost) == (1, 1)

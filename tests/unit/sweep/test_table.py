@@ -258,7 +258,7 @@ def test_an_invalid_row_is_shown_and_not_compared() -> None:
     )
     assert (found.results[1].verdict, found.results[1].reason) == (
         "Invalid",
-        "Invalid in w",
+        "the figures are Invalid in w",
     )
     assert found.results[1].metrics["output_throughput"] == 1200
 

@@ -25,7 +25,7 @@ FLAG_WARNINGS = {
 }
 _PLAIN_HTTP = "remove the flag: the client uses plain HTTP"
 _ONE_NODE = "remove the flag: benchrun starts each SGLang server on a single node"
-_NO_KEY = "remove the key: the client sends none, and whoever may read the run could read it"
+_NO_KEY = "remove the key: the client sends no key, and everybody who may read the run would see it"
 _MODEL = (
     "set model.name and model.source instead: the client needs the same tokenizer"
 )
@@ -33,9 +33,12 @@ OWNED_FLAGS = {
     "--model-path": _MODEL,
     "--model": _MODEL,
     "--served-model-name": "set model.servedName instead: the client sends requests for that name",
-    "--tokenizer-path": "set model.tokenizer instead: the client must count by the same",
-    "--revision": "set model.revision instead: the client must count by the same",
-    "--chat-template": "set chatTemplate instead: the client must render by the same",
+    "--tokenizer-path": (
+        "set model.tokenizer instead: the client must count tokens with the same "
+        "tokenizer"
+    ),
+    "--revision": "set model.revision instead: the client must use the same revision",
+    "--chat-template": "set chatTemplate instead: the client must use the same template",
     "--port": f"remove the flag: the server must use port {PORT}",
     "--host": "remove the flag: other pods must reach the server",
     "--ssl-keyfile": _PLAIN_HTTP,

@@ -28,8 +28,8 @@ COMPILE_CACHES = {
 }
 FLAG_WARNINGS = {
     "--disable-log-stats": (
-        ": takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks "
-        "can't be made"
+        ": turns vLLM's metrics off, so there are no running, waiting or KV cache "
+        "figures, and most checks can't be made"
     ),
 }
 _PLAIN_HTTP = "remove the flag: the client uses plain HTTP"
@@ -37,16 +37,19 @@ _BY_NODES = "set server.nodesPerReplica instead"
 OWNED_FLAGS = {
     "--model": "set model.name and model.source instead: the client needs the same tokenizer",
     "--served-model-name": "set model.servedName instead: the client sends requests for that name",
-    "--tokenizer": "set model.tokenizer instead: the client must count by the same",
-    "--revision": "set model.revision instead: the client must count by the same",
-    "--chat-template": "set chatTemplate instead: the client must render by the same",
+    "--tokenizer": (
+        "set model.tokenizer instead: the client must count tokens with the same "
+        "tokenizer"
+    ),
+    "--revision": "set model.revision instead: the client must use the same revision",
+    "--chat-template": "set chatTemplate instead: the client must use the same template",
     "--port": f"remove the flag: the server must use port {PORT}",
     "--host": "remove the flag: other pods must reach the server",
     "--uds": "remove the flag: other pods must reach the server",
     "--ssl-keyfile": _PLAIN_HTTP,
     "--ssl-certfile": _PLAIN_HTTP,
     "--api-key": (
-        "remove the key: the client sends none, and whoever may read the run could read it"
+        "remove the key: the client sends no key, and everybody who may read the run would see it"
     ),
     "--config": "flags in a file can't be checked; list them in args instead",
     "--nnodes": _BY_NODES,
@@ -221,7 +224,7 @@ def command_problem(command: Sequence[str]) -> tuple[int, str] | None:
         ):
             return (
                 place + 2,
-                f"{word} would be the model: write {model}, or leave it out",
+                f"vLLM would take {word} for the model: write {model}, or leave it out",
             )
     if API_SERVER in command and not any(model in word for word in command):
         return list(command).index(

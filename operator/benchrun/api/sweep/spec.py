@@ -177,7 +177,7 @@ def combinations(matrix: Matrix) -> list[tuple[str, tuple[VariantSettings, ...]]
 def named(matrix: Matrix, name: str) -> str | None:
     """Return the exact name of a variant whose name is given with its parts in any order.
 
-    None: there is no such variant.
+    None if there is no such variant.
     """
     parts = sorted(name.split(","))
     return next(

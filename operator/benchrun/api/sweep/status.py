@@ -1,4 +1,4 @@
-"""`BenchmarkSweep.status`: the table, its summary, and the part of a run's status it is made of."""
+"""`BenchmarkSweep.status`: the table, its summary, and what it needs of a run's status."""
 
 from typing import Annotated, Literal
 
@@ -207,7 +207,7 @@ class UndecidedVariant(StatusModel):
 
     @property
     def decided_by(self) -> str:
-        """Return what would decide on this variant; if that is unknown, why it is undecided."""
+        """Return how many requests would decide on it; if unknown, why it is undecided."""
         if self.requests_to_decide is None:
             return self.why
         about = float(f"{self.requests_to_decide:.2g}")
@@ -363,7 +363,7 @@ class BenchmarkSweepStatus(StatusModel):
 
 
 class TabledRun(StatusModel):
-    """A run that the table is made of: one fresh server."""
+    """A run whose results are in the table; it had a fresh server of its own."""
 
     variant: Variant
     name: str = Field(max_length=253)

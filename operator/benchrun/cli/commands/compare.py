@@ -183,7 +183,7 @@ def _in_files(paths: Sequence[archives.Source]) -> Callable[[str], Reported]:
     def find(name: str) -> Reported:
         if name not in known:
             raise errors.CommandError(
-                f"no file holds a run {name}; there are: {', '.join(known) or 'none'}"
+                f"no file holds a run {name}; the files hold: {', '.join(known) or 'none'}"
             )
         return finished_results.with_document(known[name], None)
 

@@ -139,11 +139,11 @@ def _step(
     """Return phase, reason and message of a sweep that has not ended."""
     names = [run.name for run in state.active]
     going = (
-        f"{names[0]} goes on"
+        f"{names[0]} is still running"
         if len(names) == 1
-        else f"{len(names)} runs go on"
+        else f"{len(names)} runs are still running"
         if names
-        else "nothing is held"
+        else "no run holds a GPU"
     )
     refused = state.facts.collected.not_created
     if end is not None:
@@ -264,7 +264,7 @@ def table_wanted(state: SweepState) -> TableWanted:
 
 
 def table_made(state: SweepState) -> TableMade | None:
-    """Return the wanted table, or why it could not be made; None: it is still to be made."""
+    """Return the wanted table, or why it could not be made; None if it is still to be made."""
     made = state.facts.collected.table
     return made if made is not None and made.wanted == table_wanted(state) else None
 
@@ -376,7 +376,10 @@ def _variant(
 
 
 def ending(state: SweepState) -> Ending | None:
-    """Return why the sweep ends early: no more runs are started, active ones cancelled; or None."""
+    """Return why the sweep ends early, or None.
+
+    In that case no more runs are started, and active runs are cancelled.
+    """
     collected = state.facts.collected
     limit = state.spec.max_failed
     if state.spec.cancel:

@@ -55,7 +55,7 @@ class NotCreated:
 
 @dataclass(frozen=True, slots=True)
 class TableWanted:
-    """A table that the judge process is to make, and what of."""
+    """A table that the judge process is to make, and the runs that it is made of."""
 
     baseline: str  # name of the variant that the others are compared with
     runs: tuple[TabledRun, ...]  # runs that were measured to their end

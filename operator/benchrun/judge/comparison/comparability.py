@@ -1,6 +1,6 @@
-"""Decide whether runs may be compared: what has to be the same on both sides, and is not.
+"""Decide whether runs may be compared, and find what should be equal on both sides but differs.
 
-This includes the sources of model and dataset.
+The sources of the model and of the dataset count, too.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from benchrun.plan import client_sampling, own_fields
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """Spec and results of a run.
+    """Spec and results of one run of a comparison.
 
-    If the run started its own server, it stands for one *fresh server* in a comparison.
+    A run that started its own server counts as one *fresh server*.
     """
 
     name: str
@@ -97,7 +97,7 @@ def _source_text(source: api.ModelSource) -> str:
 
 
 def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
-    """Return all pairs of the runs whose workload of that name reads a file."""
+    """Return each pair of runs in which both have a workload of that name that reads a file."""
 
     def reads_file(run: MeasuredRun) -> bool:
         workload = run.workload(name)
@@ -172,7 +172,7 @@ def load_point_obstacle(
         if run.workload(workload) is None:
             return f"{run.name} has no such workload in its spec"
         if row.verdict not in TRUSTED:
-            return f"{row.verdict} in {run.name}"
+            return f"the figures are {row.verdict} in {run.name}"
     if (reason := _workload_differs(workload, runs)) is not None:
         return reason
     # Runs with the same spec and seed send the same, unless the files differ that they read: their
@@ -211,12 +211,10 @@ def caveats(baseline: Side, candidate: Side) -> list[str]:
         "the GPU model of at least one side is unknown, so the models may differ": blind
         and (len(nodes) > 1 or None in nodes),
         f"the model comes from {origins}": len(sources) > 1,
-        f"the results of {next(iter(silent), '')} do not tell how tokens were chosen": 0
-        < len(silent)
-        < len(sampling),
-        "the dataset's file may differ between the sides, as they take other rows": not all(
-            starmap(_send_the_same, pairs)
-        ),
+        f"the results of {next(iter(silent), '')} do not say how the server chose "
+        "tokens (its sampling settings)": 0 < len(silent) < len(sampling),
+        "whether both sides read the same dataset file is not known, because they "
+        "send different rows of it": not all(starmap(_send_the_same, pairs)),
     }
     return [
         *(text for text, is_so in found.items() if is_so),
@@ -232,8 +230,8 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
     """Yield texts on how the two sides differ.
 
     They are about what servers chose, the platform's defaults, SM clocks, and failed requests.
-    Clocks and failed requests are taken from the load point where they differ most. The first run
-    of a side stands for the defaults of all its runs.
+    Clocks and failed requests are taken from the load point where the sides differ most in them.
+    The first run of a side stands for all its runs in the platform's defaults.
     """
     sides = (baseline, candidate)
     names = (baseline[0].name, candidate[0].name)
@@ -304,7 +302,7 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
         )
         yield (
             f"requests failed at {load_point}: {one}, {other}. "
-            "Figures are of the answered requests alone"
+            "All figures count answered requests only"
         )
 
 
@@ -312,9 +310,9 @@ NOT_SET = "not set"
 
 
 def _platform_differences(one: MeasuredRun, other: MeasuredRun) -> Iterator[str]:
-    """Yield what differs in the pods of two runs where the platform's defaults set it in one.
+    """Yield the pod settings that differ between two runs because the platform's defaults set them.
 
-    A spec that says the same as another run's defaults does not differ from them.
+    A setting does not differ if one spec sets the value that the other run has by default.
     """
     sides = [(run, _defaults_of(run)) for run in (one, other)]
     (_, first), (_, second) = sides
@@ -368,8 +366,8 @@ def _fail_unlike(
 ) -> bool:
     """Return whether requests failed more often on one side than chance explains.
 
-    Chance does not explain it if it would divide the failed requests so unevenly with a probability
-    of at most `error` (J. Przyborowski and H. Wilenski, Biometrika 31, 1940).
+    Chance explains the difference unless it would divide the failed requests so unevenly with a
+    probability of at most `error` (J. Przyborowski and H. Wilenski, Biometrika 31, 1940).
     """
     (few, of_one) = one
     (many, of_other) = other
@@ -412,11 +410,14 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
                 first.spec.started,
                 first.spec.endpoint,
             ):
-                return f"{first.name} and {run.name} stand on one side and differ in their server"
+                return (
+                    f"{first.name} and {run.name} are on the same side but their "
+                    "servers differ; the runs of one side need equal servers"
+                )
             if (
                 unlike := next(_platform_differences(first, run), None)
             ) is not None:
-                return f"{first.name} and {run.name} stand on one side and differ: {unlike}"[
+                return f"{first.name} and {run.name} are on the same side but differ: {unlike}"[
                     :300
                 ]
     return None
@@ -443,12 +444,15 @@ def _fell_back(runs: Side) -> str | None:
                     key, theirs[key]
                 ):
                     values = f"{server.reported[key]} in {one.name}, {theirs[key]} in {other.name}"
-                    return f"{key.replace('_', ' ')}: {values}, though both were started alike"
+                    return (
+                        f"{key.replace('_', ' ')}: {values}, although both servers have "
+                        "the same image and arguments"
+                    )
     return None
 
 
 def _chat_template(run: MeasuredRun) -> str | None:
-    """Return a name of the chat template; None if one was given but its text is unknown."""
+    """Return text that names the chat template; None if its text was given but is unknown."""
     if run.spec.chat_template is None:
         return "the model's own"
     client = run.status.client

@@ -326,9 +326,9 @@ def limits(
     *,
     names: Sequence[str] = ("baseline", "candidate"),
 ) -> dict[str, api.Bottleneck]:
-    """Return the bottlenecks that only both sides together show, by load point.
+    """Return, by load point, the bottlenecks that only a comparison of the two sides shows.
 
-    Load points that are not comparable have none, and most others have none either.
+    Most load points have none. Load points that are not comparable never have one.
     """
     both = (*baseline, *candidate)
     found = {}
@@ -425,8 +425,8 @@ def _point(
 ) -> response_to_load.OperatingPoint | None:
     """Return the operating point of one side: requests running, tokens a second, KV cache usage.
 
-    Return None if a run of the side does not show it, or if users think, because they may leave a
-    server idle.
+    Return None if a run of the side lacks one of these figures. Also return None if users think
+    before they send again, because the server may be idle meanwhile.
     """
     workloads = [run.workload(load_point.partition("/")[0]) for run in side]
     if any(
@@ -555,7 +555,7 @@ def _compared(
 ) -> Compared:
     if before is None:
         why = (
-            f"{baseline.name} was written by another version of benchrun"
+            f"{baseline.name} was written by another version of benchrun: run the baseline again"
             if exists
             else f"spec.baseline.name: no run {baseline.name} exists in the namespace"
         )

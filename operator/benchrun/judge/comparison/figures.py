@@ -32,10 +32,10 @@ ONE_START = (
 _SQUARED_SECOND = 1 / 12
 """Squared error in s² of an instant that is known to the second, as Kubernetes tells them."""
 FEW_SERVERS = (
-    f"a percentile is compared between {api.MIN_SERVERS_OF_PERCENTILES} "
-    "servers a side or more"
+    f"percentiles are compared only with {api.MIN_SERVERS_OF_PERCENTILES} or more "
+    "servers on each side"
 )
-NO_CV = "the results do not say how the repeats scatter"
+NO_CV = "the results do not say how much the repeats differ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class NoisyFigure:
 
     # Geometric mean over the runs; None where a run has no value.
     value: float | None
-    log_mean: Contrast | None = None  # None: the noise is not known.
+    log_mean: Contrast | None = None  # None if the noise is not known.
     problem: str | None = None  # Why the value or the noise is None.
     of_arrivals: str | None = None
-    """Why the throughput can't be compared, if it is that of the arrivals because every run kept
-    up."""
+    """Why the throughput can't be compared; None if it can. It can't if every run kept up with its
+    load, because the throughput then equals the rate of arrivals."""
     log_blocks: Mapping[int, float] = field(default_factory=dict)
     """Logarithm of the value, by block; empty unless each run belongs to a different block."""
 

@@ -123,7 +123,7 @@ def gate(
         )
         return (
             "NotRegressed",
-            f"{worst.bound(is_lower=False, error=ERROR)}, the others less",
+            f"{worst.bound(is_lower=False, error=ERROR)}, and every other figure less than that",
         )
     if whole and (weak := _too_weak(asked, losses)) is not None:
         return (

@@ -215,7 +215,9 @@ class Observed:
     gauge_holds: bool  # Whether the gauge of running requests holds at any time.
     always_busy: bool
     """Whether the load keeps the server supplied: a closed loop, or all requests at once."""
-    client: StageFinding | None  # The finding ClientSaturated; None: there is none.
+    client: (
+        StageFinding | None
+    )  # The finding ClientSaturated; None if there is none.
 
     @property
     def queues(self) -> bool:

@@ -35,7 +35,7 @@ _KNOWN = (
     f"[ {_HITS} came from the prefix cache.][ Kernels compiled meanwhile: {{compilations}}.]"
     "[ torch.compile took {startCompileSeconds} s before the first stage.]"
 )
-_EOS = "ignoreEOS is off: the model decides where it ends."
+_EOS = "ignoreEOS is off: the model decides where an answer ends."
 _SENTENCES: Mapping[str, str] = {
     "PrefixCache": (
         "Repeats with new prompts (use these): {trueRepeats}. Repeats with prompts from the prefix "
@@ -62,11 +62,14 @@ _SENTENCES: Mapping[str, str] = {
     ),
     "MaxModelLen": (
         "--{flag} ({maxModelLen} tokens) limits one request, prompt and output; the longest "
-        "had {longestTokens}. It does not limit their sum: {tokensInFlight} tokens were in flight "
+        "had {longestTokens}. It does not limit all requests together: "
+        "{tokensInFlight} tokens were in flight "
         "on average[, and the KV cache holds {kvCacheTokens}]."
     ),
-    "StepTokens": "No prompt was split for its own length: the longest had {longestPrompt} tokens, "
-    "and a step may have {stepTokens} (--{flag}).",
+    "StepTokens": (
+        "No prompt was too long for one step: the longest had {longestPrompt} tokens, "
+        "and a step may have {stepTokens} (--{flag})."
+    ),
 }
 
 

@@ -209,8 +209,8 @@ def _by_times(
 
     `running` and `waiting` are these means. Between two samples the KV cache may have been fuller,
     and as many requests may have run as the server allows. So the mean usage of the cache is left
-    out, and a limit of tokens per step is not given as the cause. A full cache, or as many running
-    requests as the server allows, still count if a sample shows them.
+    out, and the limit of tokens in a step is not given as the cause. A full cache, or as many
+    running requests as the server allows, still count if a sample shows them.
     """
     hold = None if under.hold is measure.Hold.STEP else under.hold
     was_full = hold is measure.Hold.KV_CACHE
@@ -228,7 +228,7 @@ def _by_times(
 def _all_served(
     load_point: LoadPointContext, found: Sequence[StageFinding]
 ) -> bool:
-    """Return whether all requests of an open loop were served, so that it set the throughput."""
+    """Return whether an open loop's requests were all served, so that their rate set throughput."""
     return load_point.expected.load.is_open and kept_up(load_point.stages, found)
 
 

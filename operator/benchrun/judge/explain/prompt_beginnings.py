@@ -33,7 +33,7 @@ others."""
 class Beginnings(NamedTuple):
     """How the prompts of one stage begin."""
 
-    # Name of the generator; None: the prompts are no random words.
+    # Name of the generator; None if the prompts are no random words.
     generator: str | None
     requests: int
     test_request: bool
@@ -46,7 +46,7 @@ class Beginnings(NamedTuple):
 class _Prompts(NamedTuple):
     """The prompts of one stage, in order of sending."""
 
-    family: Family | None  # None: the prompts of no other stage begin alike.
+    family: Family | None  # None if the prompts of no other stage begin alike.
     tokens: Sequence[int]
 
 
@@ -283,11 +283,13 @@ def _sentence(
     which = "the only prompt" if of.requests == 1 else "prompt 1"
     if of.test_request:
         words["tested"] = (
-            f"A test request sent {which} before each stage, uncounted"
+            f"A test request, which is not counted, sent {which} before each stage"
         )
     if of.test_request and of.requests == 1:
         words["means"] = "Its TTFT is that of a cached prompt"
     if is_off:
-        words["off"] = "It looked nothing up: its prefix cache is off"
+        words["off"] = (
+            "The server looked nothing up, because its prefix cache is off"
+        )
         words.pop("means", None)
     return in_words(_SENTENCE, words)

@@ -175,7 +175,7 @@ def held_at(pressure: Pressure) -> str:
         whose = (
             f"the server's {pressure.sequence_limit_name}"
             if pressure.sequence_limit_is_set
-            else "as high as it ever went"
+            else "the highest number in any sample"
         )
         limit = number(pressure.sequence_limit)
         mean = pressure.queued_running

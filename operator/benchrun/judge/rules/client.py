@@ -82,7 +82,7 @@ def client_saturated(stage: StageFacts) -> Found:
             else [
                 NotChecked(
                     Code.CLIENT_SATURATED,
-                    "the record does not tell the lag of the client's event loop",
+                    "the record does not say how late the client's event loop was",
                 )
             ]
         )

@@ -266,7 +266,7 @@ def token_counts_disagree(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.TOKEN_COUNTS_DISAGREE,
-                "a server's generated tokens were not read at start and end",
+                "a server's generated tokens were not read before and after the stage",
             )
         ]
     of_failed = sum(compress(columns.asked_tokens, [not ok for ok in columns.ok]))

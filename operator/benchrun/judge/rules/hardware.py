@@ -85,13 +85,14 @@ def gpu_slowed(stage: StageFacts) -> Found:
             []
             if halves
             else [
-                f"the servers' GPU figures were renewed fewer than {MIN_CLOCKS} times in the stage"
+                f"the GPU exporter renewed its figures fewer than {MIN_CLOCKS} times in "
+                "the stage (use longer stages)"
             ]
         )
         missing += (
             [
-                "the GPU exporter does not tell why clocks are low (add "
-                "DCGM_FI_DEV_CLOCKS_EVENT_REASONS)"
+                "the GPU exporter does not say why clocks are low (add "
+                "DCGM_FI_DEV_CLOCKS_EVENT_REASONS to its metrics)"
             ]
             if slowed is None
             else []

@@ -86,7 +86,7 @@ def prefix_cache(stage: StageFacts) -> Found:
     found = prefix_hits(stage)
     thresholds = stage.thresholds
     if found is None:
-        why = "a server's prefix-cache counters were not read at start and end"
+        why = "a server's prefix-cache counters were not read before and after the stage"
         return [NotChecked(Code.PREFIX_CACHE_CONTAMINATED, why)]
     beyond = found.beyond_percent
     if beyond <= thresholds.prefix_hits_suspect_percent:
@@ -153,7 +153,7 @@ def preempted(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.PREEMPTED,
-                "a server's count of preemptions was not read at start and end",
+                "a server's preemptions were not read before and after the stage",
             )
         ]
     if preemptions == 0:
@@ -180,7 +180,10 @@ def kv_recomputed(stage: StageFacts) -> Found:
     fetched = counters.rise(servers, counters.EXTERNAL_HITS)
     cached = counters.rise(servers, counters.PREFIX_HITS)
     if prompts is None or fetched is None or cached is None:
-        why = "a decode server's fetched and cached tokens were not read at start and end"
+        why = (
+            "a decode server's fetched and cached tokens were not read before "
+            "and after the stage"
+        )
         return [NotChecked(Code.KV_RECOMPUTED, why)]
     computed = max(prompts - fetched - cached, 0.0)
     percent = 100 * computed / prompts if prompts > 0 else 0.0

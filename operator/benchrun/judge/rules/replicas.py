@@ -102,7 +102,8 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.REPLICAS_UNEQUAL,
-                "a server was not read at start and end, or reports less than the others",
+                "a server's metrics were not read before and after the stage, "
+                "or lack figures that others have",
             )
         ]
     return []
@@ -146,7 +147,7 @@ def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.LOAD_UNEVEN,
-                "a server's requests were not read at start and end",
+                "a server's requests were not read before and after the stage",
             )
         ]
     answered = [

@@ -39,7 +39,7 @@ def scrape_coverage(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.SCRAPE_COVERAGE_LOW,
-                "no sample of a server within the stage (measure longer)",
+                "no server was sampled within the stage (measure longer)",
             )
         ]
     servers = by_server(samples).values()
@@ -48,7 +48,8 @@ def scrape_coverage(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.SCRAPE_COVERAGE_LOW,
-                "the timeline of so long a run keeps only means of samples",
+                "the run is so long that its timeline keeps only means of several "
+                "samples",
             )
         ]
     expected = math.fsum(window.expected for window in stage.windows)
@@ -74,8 +75,8 @@ def scrape_coverage(stage: StageFacts) -> Found:
 
 
 THINNED_INTERVALS = 12.0
-"""Scrape intervals between two kept samples, from which on they are means: a long run's timeline
-keeps means of 16 samples. Samples that are merely missing do not leave such regular gaps."""
+"""Two kept samples that are this many scrape intervals apart show that they are means: a long run's
+timeline keeps means of 16 samples. Missing samples do not leave such regular gaps."""
 
 
 def littles_law(stage: StageFacts) -> Found:
@@ -98,14 +99,17 @@ def littles_law(stage: StageFacts) -> Found:
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     if stage.expected.offline or stage.load.whole_batches:
         # Its requests begin together, and none is visible in the first step, which may be long.
-        why = "the engine gets many requests at once, and a first step of unknown length hides them"
+        why = (
+            "all requests arrive at once, and gauges do not show them during the "
+            "first step"
+        )
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     held = _held(stage.windows)
     if len(held) < thresholds.littles_law_samples:
         return [
             NotChecked(
                 Code.LITTLES_LAW_BROKEN,
-                "too few samples of servers within the stage (measure longer)",
+                "too few samples within the stage (measure longer)",
             )
         ]
     # vLLM sets its gauges at the end of a step, without the requests that the step completed: of an

@@ -157,8 +157,8 @@ def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageFacts) -> bool:
 def _source(served: ServedModel) -> str | None:
     """Return the path or hub id of the model that a server reports; None if it reports none.
 
-    vLLM reports it as the model's root. Other servers may repeat the name there, which says
-    nothing.
+    vLLM reports it as the model's root. Other servers may repeat the model's name there, which is
+    not a source.
     """
     return served.root if served.root and served.root != served.id else None
 
@@ -169,7 +169,8 @@ def _missing(served: ServedModel | None, stage: StageFacts) -> str | None:
         return "a server lists no models at /v1/models"
     if served.id != expected.served_name:
         return (
-            "the endpoint's /v1/models does not list the model name of the requests"
+            "the endpoint's /v1/models does not list the model name that requests "
+            "carry"
         )
     unknown = expected.model not in (None, served.id) and _source(served) is None
     return (
@@ -205,9 +206,9 @@ def server_restarted(stage: StageFacts) -> Found:
     """Find servers that restarted during the stage.
 
     A server restarted if its process has another start time at the end of the stage or in a sample.
-    A server that reports no start time restarted if its counters fell. This holds only if a single
-    process answers at the address. If several do, behind a load balancer, an old start time comes
-    back; after a restart it never does.
+    A server that reports no start time restarted if its counters fell. This holds only if one
+    process answers at the address. Behind a load balancer several processes may answer; then an old
+    start time comes back, which never happens after a restart.
     """
     if _several_answer(stage.samples):
         why = (
@@ -250,7 +251,7 @@ def server_restarted(stage: StageFacts) -> Found:
     return [
         NotChecked(
             Code.SERVER_RESTARTED,
-            "no server's metrics were read at start and end, or in between",
+            "too few metrics of servers could be read",
         )
     ]
 
@@ -359,7 +360,7 @@ def foreign_traffic(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.FOREIGN_TRAFFIC,
-                "a server's requests and prompt tokens were not read at start and end",
+                "a server's requests and prompt tokens were not read before and after the stage",
             )
         ]
     # Where the server's closing count came, its prompt tokens came with it, though not to the

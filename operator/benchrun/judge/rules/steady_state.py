@@ -49,8 +49,8 @@ empty server."""
 def not_steady_state(stage: StageFacts) -> Found:
     """Find a large and significant trend within the stage, or a standstill.
 
-    In an open loop the trend is that of the requests in the system, in a closed loop that of E2EL.
-    In both it may also be that of TPOT, which a queue affects least.
+    In an open loop it is a trend of the requests in the system, in a closed loop one of E2EL. In
+    both, a trend of TPOT counts as well; a queue affects TPOT least.
     """
     if stage.load.never_steady or not stage.answered:
         return []
@@ -192,7 +192,7 @@ def _growing_queue(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.NOT_STEADY_STATE,
-                "answers took about as long as sending all requests (send more)",
+                "answers took as long as sending all requests (raise requests)",
             )
         ]
     arriving = (max(due) - min(due)) / 1e6
@@ -207,7 +207,7 @@ def _growing_queue(stage: StageFacts) -> Found:
 
 
 class _Moved(NamedTuple):
-    """A figure that changed much during the stage, and by more than chance."""
+    """A figure that changed during the stage by much, and by more than chance explains."""
 
     percent: float
     """Change from the first to the last value of the trend in percent; negative if it fell."""

@@ -79,7 +79,7 @@ def compilation_in_window(stage: StageFacts) -> Found:
 
 
 def _unread(servers: Sequence[ServerStatus]) -> str:
-    """Return why nobody knows when the servers compiled kernels."""
+    """Return why it is unknown when the servers compiled kernels."""
     if len(servers) > 1:
         return "logs are read only in runs with a single server"
     if (silent := _silent_engine(servers)) is not None:
@@ -113,7 +113,7 @@ def cold_start(stage: StageFacts) -> Found:
         return [
             NotChecked(
                 Code.COLD_START,
-                f"fewer than {MIN_REQUESTS} answers (send more)",
+                f"fewer than {MIN_REQUESTS} answers (raise requests)",
             )
         ]
     users = (stage.load.cap or 1) if stage.load.closed_loop else 1

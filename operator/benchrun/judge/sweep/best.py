@@ -357,7 +357,7 @@ def _as_undecided(
     else:
         code = next((code for row in contender.rows for code in row.findings), None)
         verdict = worst_verdict(row.verdict for row in contender.rows)
-        why = f"{verdict} in every run{f' ({code})' if code is not None else ''}"
+        why = f"the figures are {verdict} in every run{f' ({code})' if code is not None else ''}"
     return UndecidedVariant.model_validate(
         {
             "variant": contender.side.variant.name,
@@ -375,7 +375,7 @@ def _why(objective: Objective, outcomes: Sequence[ObjectiveResult | None]) -> st
     open_ones = [each for each in outcomes if each is None or each.outcome != "Met"]
     where = f"{len(open_ones)} of {len(outcomes)} runs"
     if not (known := [each for each in open_ones if each is not None]):
-        return f"the status of {where} does not hold the outcome of {name}"
+        return f"the status of {where} has no outcome for {name}"
     values = [each.measured_milliseconds for each in known]
     highest = max((value for value in values if value is not None), default=None)
     if highest is None:
@@ -389,11 +389,11 @@ def _why(objective: Objective, outcomes: Sequence[ObjectiveResult | None]) -> st
 def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
     """Return whether `by` is shown to have more throughput than `other`.
 
-    The error is 5 % over all `questions`. Return False if the noise is unknown. The method is
-    multiple comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981), with Bonferroni's
-    correction instead of Dunnett's constant. Contenders that the highest does not beat may be the
-    best. With 95 % probability the best is among them, although the highest was chosen by its
-    figure.
+    The probability of any wrong answer is at most 5 % over all `questions` together. Return False
+    if the noise is unknown. The method is multiple comparisons with the best (J. C. Hsu, Annals of
+    Statistics 9, 1981), with Bonferroni's correction instead of Dunnett's constant. Contenders that
+    the highest does not beat may be the best. With 95 % probability the best is among them,
+    although the highest was chosen by its figure.
     """
     contrast = _contrast(by, other)
     return contrast is not None and contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(

@@ -349,7 +349,7 @@ def _metrics(
 def _measured(
     variant: Variant, run: TabledRun, status: api.BenchmarkRunStatus
 ) -> MeasuredRun:
-    """Build the measured run of a variant; its spec gets the seed that its block used."""
+    """Build the measured run of a variant; its spec gets the seed of its replication."""
     block = block_of(run.name, sweep_variant=variant.number)
     return MeasuredRun(
         run.name, run.uid, in_block(variant.spec, block or 1), status, block

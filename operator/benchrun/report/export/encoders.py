@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 Kind = Literal["text", "texts", "integer", "number", "flag", "instant"]
 Value = str | Sequence[str] | int | float | bool | datetime | None
-"""Value of a load point; None: not known."""
+"""Value of a load point; None if not known."""
 # File contents by their path in a folder, with forward slashes.
 Files = Mapping[str, bytes]
 Json = dict[str, Any]
@@ -41,7 +41,7 @@ class ExportTable:
 
 
 def table_of(columns: Sequence[ExportColumn[T]], rows: Iterable[T]) -> ExportTable:
-    """Build a table with the value of every column for every row."""
+    """Build a table with the value of every column for each of these rows."""
     return ExportTable(
         columns, [tuple(column.value(row) for column in columns) for row in rows]
     )

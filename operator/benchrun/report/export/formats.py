@@ -29,7 +29,7 @@ class ExportedStage:
     verdict: api.Verdict
     """Verdict of the stage's load point in the run's status; Unknown if there is no row for it."""
     findings: tuple[str, ...]  # Codes found at its load point.
-    # Its single requests; None: its record is not at hand.
+    # Its single requests; None if its record is not at hand.
     requests: RequestColumns | None
 
     @property
@@ -197,7 +197,7 @@ def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
 def engine_figures(stage: ExportedStage) -> Mapping[str, float | None]:
     """Return the load generator's own figures, under its own names.
 
-    It writes 0 for a latency that was not measured; here that is None.
+    The generator writes 0 for a latency that was not measured; here such a latency is None.
     """
     measured = tuple(f"_{latency}_ms" for latency in stage.latencies)
     return {
@@ -236,7 +236,7 @@ def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
 
 
 def parsed(args: Sequence[str], engine: Engine) -> Flags:
-    """Parse arguments as `ServeArgs` does, and keep the dashes in front of the names."""
+    """Parse arguments as `ServeArgs` does, but keep the dashes before the names of flags."""
     return {
         f"--{name}": value
         for name, value in ServeArgs.of(args, engine).given.items()

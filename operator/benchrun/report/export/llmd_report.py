@@ -91,7 +91,7 @@ def latency(stage: ExportedStage) -> Json:
 
 
 def throughput(stage: ExportedStage) -> Json:
-    """Return the throughputs as single values: within one stage a rate has no distribution."""
+    """Return the throughputs as single values: within a stage a rate has no distribution."""
     measured = stage.result.metrics
     found = {
         field: _value(measured.get(name), units)
@@ -159,7 +159,10 @@ def _value(
 
 
 def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
-    """Return the measured servers and the load. The label of a component is its role."""
+    """Return the measured servers and the load.
+
+    The label of a component is the role of its servers.
+    """
     server = run.spec.server
     split = server is not None and server.disaggregated is not None
     roles = (ROLE_PREFILL, ROLE_DECODE) if split else (ROLE_SERVER,)

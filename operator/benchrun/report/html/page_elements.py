@@ -36,7 +36,8 @@ class Table(NamedTuple):
     words: frozenset[str] = frozenset()
     folded: bool = False  # Whether the table is collapsed until it is clicked: the data of a chart.
     stacked: bool = False
-    """Whether a narrow screen shows the cells of a row below each other, for long sentences."""
+    """Whether the cells of a row stand below each other on a narrow screen, as suits long
+    sentences."""
 
     def is_numeric(self, column: int) -> bool:
         """Return whether a column holds numbers, which are aligned on the right."""

@@ -22,7 +22,7 @@ from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, SweepRo
 from benchrun.observe import Run, Sweep
 from benchrun.report.sweep_rows import is_per_gpu
 
-STATUS_ONLY = "the figures are those in the run's status, which is limited in size"
+STATUS_ONLY = "the figures are from the run's status, which is limited in size"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class ReportedSweep:
     status: BenchmarkSweepStatus
     series: Mapping[str, Timeline] = field(default_factory=dict)
     """For each variant, what its servers did over time in its first run with a timeline. It is read
-    only for a page."""
+    only for an HTML page."""
 
     @property
     def spec(self) -> BenchmarkSweepSpec | None:

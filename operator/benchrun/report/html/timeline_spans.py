@@ -16,7 +16,7 @@ class Band(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What all servers together did in an interval of time; None if there was no sample."""
+    """The figures of all servers together in an interval of time; None if there was no sample."""
 
     start: float  # Seconds since the origin.
     end: float

@@ -147,7 +147,7 @@ FAULTS = {
                 )
             )
         ),
-        "the times of another number of requests",
+        "does not have one time for each request",
     ),
 }
 

@@ -105,12 +105,15 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
         ),
         pytest.param(
             "CanaryFailed",
-            "no event.* 'hello'",
+            "expected an event.* 'hello'",
             answering(200, text="hello"),
             id="text",
         ),
         pytest.param(
-            "CanaryFailed", "no event.*'.1.'", saying(200, [1]), id="json-list"
+            "CanaryFailed",
+            "expected an event.*'.1.'",
+            saying(200, [1]),
+            id="json-list",
         ),
         pytest.param(
             "ModelNotServed",
@@ -158,7 +161,7 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
         ),
         pytest.param(
             "CanaryFailed",
-            "no event of a stream.*choices",
+            "expected an event of a stream.*choices",
             saying(
                 200,
                 {"choices": [{"text": " ok"}], "usage": {"completion_tokens": 2}},

@@ -290,9 +290,12 @@ def test_an_event_that_lacks_its_empty_line_at_the_end_is_read_where_it_is_whole
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ("no event of a stream, but an empty body", b""),
-        ("no event of a stream, but '<html>", b"<html>hello</html>"),
-        ('no event of a stream, but \'{"text"', b'{"text": 1}\n{"text": 2}\n'),
+        ("expected an event of a stream, got an empty body", b""),
+        ("expected an event of a stream, got '<html>", b"<html>hello</html>"),
+        (
+            'expected an event of a stream, got \'{"text"',
+            b'{"text": 1}\n{"text": 2}\n',
+        ),
         ("not a JSON object: 'hello'", b"data: hello\n\n"),
         ("not JSON: '{7}'", b"data: {7}\n\n"),
         ('error: \'{"error"', b'data: {"error": {"message": "dead"}}\n\n'),

@@ -239,7 +239,7 @@ async def test_an_endpoint_keeps_its_trace() -> None:
         None,
         ["POST /start_profile", "POST /stop_profile"],
     )
-    assert "where the endpoint keeps" in (found.problem or "")
+    assert "on the endpoint's side" in (found.problem or "")
 
 
 async def test_a_server_that_is_gone_is_no_error() -> None:
@@ -277,7 +277,7 @@ def test_what_is_measured_sends_the_same_with_a_profile_and_without() -> None:
 def test_a_profile_is_of_its_stage_alone() -> None:
     """A measured stage without requests would have no figures."""
     record = asyncio.run(profiled(Sender(), {}, []))
-    with pytest.raises(ValueError, match="only the stage profile"):
+    with pytest.raises(ValueError, match="for the stage profile, and for no other"):
         StageRecord.model_validate(
             record.model_dump(by_alias=True) | {"stage_id": "chat/rate=1/r1"}
         )

@@ -58,11 +58,13 @@ def test_it_waits_from_when_that_was_seen_then_ends(
         "Complete": "False (Unschedulable)"
     }
     assert words in (waiting.status.message or "")
-    assert f"Waiting {GRACE} s for such a node" in (waiting.status.message or "")
+    assert f"The run waits {GRACE} s for such a node" in (
+        waiting.status.message or ""
+    )
     assert waiting.status.blocked == Blocked(by="Node", since=text(SEEN))
     ended = scene.settled().at(SEEN + GRACE).decide().status
     assert standing(ended, "Failed") == {"Failed": "True (Unschedulable)"}
-    assert "Waiting" not in (ended.message or "")
+    assert "The run waits" not in (ended.message or "")
     assert ended.blocked is None
 
 

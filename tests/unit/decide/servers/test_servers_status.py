@@ -96,7 +96,7 @@ def test_an_endpoint_says_its_version_and_nothing_of_its_pods() -> None:
     assert (server.version, server.pod, server.gpu_reason) == (
         "0.32.0",
         None,
-        "the operator does not look at the pods of an endpoint",
+        "the operator reads no GPU figures of an endpoint's pods",
     )
 
 

@@ -194,7 +194,10 @@ def choosing(name: str, run_spec: Any = None, **chosen: str) -> MeasuredRun:
 def test_servers_started_alike_must_have_chosen_alike() -> None:
     flash = choosing("a", attention_backend="FLASH_ATTN")
     other = choosing("b", attention_backend="TRITON_ATTN")
-    reason = "attention backend: FLASH_ATTN in a, TRITON_ATTN in b, though both were started alike"
+    reason = (
+        "attention backend: FLASH_ATTN in a, TRITON_ATTN in b, although both servers "
+        "have the same image and arguments"
+    )
     assert compared(flash, other, limit=5) == not_comparable(reason, gated=True)
     assert (
         compared(flash, choosing("b", attention_backend="FLASH_ATTN")).outcome
@@ -359,7 +362,8 @@ def test_the_server_may_not_differ_within_a_side() -> None:
     found = compared([run("a1"), run("a2", run_spec=other)], [run("b1"), run("b2")])
     assert (
         found.message
-        == "not comparable: a1 and a2 stand on one side and differ in their server"
+        == "not comparable: a1 and a2 are on the same side but their servers differ; "
+        "the runs of one side need equal servers"
     )
 
 
@@ -442,12 +446,12 @@ def test_a_mix_is_compared_by_what_its_parts_send(
             id="burstiness",
         ),
         pytest.param(
-            "Invalid in b",
+            "the figures are Invalid in b",
             run("b", repeats=5, cv=1, verdict="Invalid"),
             id="invalid",
         ),
         pytest.param(
-            "Unknown in b",
+            "the figures are Unknown in b",
             run("b", repeats=5, cv=1, verdict="Unknown"),
             id="not judged",
         ),
@@ -515,7 +519,7 @@ def test_records_without_sampling_are_compared_with_a_remark(
     found = compared(a, b)
     silent = "a" if before is None else "b"
     assert (
-        f"The results of {silent} do not tell how tokens were chosen"
+        f"The results of {silent} do not say how the server chose tokens"
         in found.message
     ) is unknown
     assert found.load_points[0].reason is None
@@ -570,7 +574,7 @@ def test_what_is_comparable_is_compared_beside_what_is_not() -> None:
         "MeanTTFT": "NoDetectableDifference",
     }
     assert (
-        "1 of 2 load points not comparable (bulk/concurrency=8: Invalid in b)"
+        "1 of 2 load points not comparable (bulk/concurrency=8: the figures are Invalid in b)"
         in found.message
     )
 
@@ -660,7 +664,7 @@ def test_suspect_figures_are_compared_and_called_so() -> None:
 # only said.
 
 FILE = {"shareGPT": {"file": {"configMap": {"name": "rows", "key": "rows.json"}}}}
-SAID = "The dataset's file may differ between the sides"
+SAID = "Whether both sides read the same dataset file is not known"
 
 
 def dataset_run(

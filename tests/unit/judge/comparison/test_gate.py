@@ -130,7 +130,7 @@ def test_it_names_the_figure_that_decided_and_its_own_bound() -> None:
     )
     assert (
         gated([hypothesis(1), hypothesis(2)])[1]
-        == "MeanTTFT at chat/rate=0 is at most 2.95 % worse, the others less"
+        == "MeanTTFT at chat/rate=0 is at most 2.95 % worse, and every other figure less than that"
     )
 
 

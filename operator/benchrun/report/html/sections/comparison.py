@@ -30,8 +30,8 @@ MAX_BARS = 40  # Most bars of one chart; the table has all.
 MAX_DRAWN_LOAD_POINTS = 8
 EXPLAINED = (
     "Bars show the change, thin lines its interval; green is better, red is worse, "
-    "grey is within the noise or unknown. An interval that reaches the edge of a "
-    "chart without an end mark goes on; the table has all of it."
+    "grey is within the noise or unknown. An interval without an end mark goes on "
+    "beyond the chart; the table has both of its ends."
 )
 
 
@@ -72,7 +72,11 @@ def comparison_section(run: html.Reported) -> html.Section | None:
             html.Prose(f"Not compared: {reason}")
             for reason in reasons(found.load_points)
         ),
-        html.Prose(f"Traffic not known to be equal: {alone}." if alone else ""),
+        html.Prose(
+            f"It is not known whether both sides were sent equal requests: {alone}."
+            if alone
+            else ""
+        ),
     )
 
 
@@ -87,8 +91,7 @@ def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
     )
     lead = (
         f"Baseline {status.baseline}, {SCOPES[status.scope]}. {EXPLAINED} If all variants were "
-        "equal, some word of the sweep would be "
-        "wrong in at most 5 % of sweeps."
+        "equal, some outcome of the sweep would be wrong in at most 5 % of sweeps."
     )
     some = (
         f" {MAX_DRAWN_LOAD_POINTS} of {len(load_points)} load points are drawn."
@@ -112,7 +115,7 @@ def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
         html.Prose(lead + some),
         *drawn,
         html.Table(
-            "Changes, load points side by side: percent, interval, word",
+            "Changes with load points side by side: percent, interval, outcome",
             side_by_side,
         ),
         _table(rows),
@@ -256,7 +259,7 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
 
 
 def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, float]:
-    """Return both ends of the axis in percent.
+    """Return both ends of the chart's axis in percent.
 
     All changes are within them. Intervals may go beyond them, so that one wide interval does not
     make all others too small to see.
@@ -411,7 +414,7 @@ def front_chart(
 
     The line joins the points of the Pareto front. Apart from noise, no point with the same or a
     lower TPOT has more throughput. `tpot_noise` is the noise of TPOT as a share; the axis of TPOT
-    is at least that wide.
+    spans at least that share.
     """
     variants = list(dict.fromkeys(point.variant for point in points))
     tpots = theme.latency_axis(

@@ -372,8 +372,8 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     if len(probes) < len(ordered):
         elements.append(
             html.Prose(
-                "Some stages are not in the result document: the order of loads without a number "
-                "is unknown."
+                "Some stages are not in the result document, so the order of loads "
+                "without a number is unknown."
             )
         )
     words = frozenset({"outcome", "verdict"})
@@ -445,7 +445,7 @@ class ProbeMark(NamedTuple):
 def course_chart(
     probes: Sequence[ProbeMark], *, axis_title: str, lower: float | None
 ) -> ChartSpec:
-    """Build the chart of a search: loads in the order of tries, the answer as a dashed line."""
+    """Build the chart of a search: loads in the order of tries, and a dashed line at the result."""
     loads = [probe.load for probe in probes]
     low = min(loads) / MARGIN
     high = max(loads) * MARGIN

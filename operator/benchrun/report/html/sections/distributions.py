@@ -44,7 +44,9 @@ def distributions_section(run: Reported) -> html.Section | None:
         "the largest latencies, and the largest latency. Dashed lines mark the median and the 99th "
         "percentile."
     )
-    none = html.Prose("The distributions are unknown; Provenance says why.")
+    none = html.Prose(
+        "The distributions are unknown; the section Provenance says why."
+    )
     return html.section(
         "distributions",
         "Latency distributions",

@@ -267,7 +267,7 @@ def _set_by(spec: BenchmarkRunSpec, template: BenchmarkRunSpec | None) -> str:
 
 
 def _shape(spec: BenchmarkRunSpec, template: BenchmarkRunSpec) -> Iterator[str]:
-    """Yield texts on servers that a variant's spec starts in another way than the template."""
+    """Yield texts on how servers of a variant's spec differ from those of the template."""
     after = spec.server
     before = template.server
     if after is None or before is None:

@@ -35,7 +35,7 @@ def results_section(run: html.Reported) -> html.Section:
     return html.section(
         "results",
         "Results",
-        html.Table("Load points, their repeats pooled", rows, words=VERDICT),
+        html.Table("Load points, with their repeats pooled", rows, words=VERDICT),
         html.Prose(
             f"{tables.LEGEND[0].upper()}{tables.LEGEND[1:]}. Latencies are the client's; running, "
             "waiting, KV max and hits are what the servers report. A dash means: not measured."
@@ -44,7 +44,7 @@ def results_section(run: html.Reported) -> html.Section:
         html.Prose(
             f"{tables.UNCERTAIN_NOTE}." if tables.has_uncertain(rows) else ""
         ),
-        html.fold("How sure each percentile is", intervals),
+        html.fold("How certain each percentile is", intervals),
         html.fold(
             f"{serving_result.TITLE}, as vllm bench serve prints it", *_blocks(run)
         ),

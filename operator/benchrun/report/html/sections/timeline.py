@@ -56,7 +56,7 @@ def timeline_section(run: Reported) -> html.Section | None:
     kept = len(run.stages)
     measured = sum(row.repeats for row in run.status.results)
     some = (
-        f"{kept} of {measured} stages are in the result document; the others have no mark."
+        f"{kept} of {measured} stages are in the result document; the others are not marked."
         if kept < measured
         else ""
     )
