@@ -92,14 +92,14 @@ def test_one_start_a_side_has_no_known_noise() -> None:
 
 
 def test_instants_of_whole_seconds_are_no_certainty() -> None:
-    short = [side("a", *[3.0] * 3), side("b", *[3.1] * 3)]
-    assert words(compared(*short, "TimeToReady"), STARTUP) == {
+    one, other = side("a", *[3.0] * 3), side("b", *[3.1] * 3)
+    assert words(compared(one, other, "TimeToReady"), STARTUP) == {
         "TimeToReady": "NoDetectableDifference"
     }
 
 
 def test_servers_that_compiled_are_not_compared_with_those_that_did_not() -> None:
-    kinds = [
+    cold, warm = (
         [
             run(
                 f"{kind}{n}",
@@ -111,12 +111,12 @@ def test_servers_that_compiled_are_not_compared_with_those_that_did_not() -> Non
             for n in range(4)
         ]
         for kind in ("Cold", "Warm")
-    ]
-    (point,) = compared(*kinds, "TimeToReady").load_points
+    )
+    (point,) = compared(cold, warm, "TimeToReady").load_points
     assert point.throughput_of is None
     for part in ("compile cache", "Cold", "Warm"):
         assert part in (point.reason or "")
-    (alike,) = compared(kinds[0][:2], kinds[0][2:], "TimeToReady").load_points
+    (alike,) = compared(cold[:2], cold[2:], "TimeToReady").load_points
     assert alike.reason is None
 
 
