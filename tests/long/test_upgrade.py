@@ -16,7 +16,7 @@ from e2e.conftest import in_a_namespace, install
 from kit.exactly_once import assert_nothing_was_lost_or_done_twice
 from kit.installed import HELM_FLAGS, HOME, SELECTOR
 from kit.kubectl import RUN, Namespace, Object, command
-from kit.runs import is_finished, simulated_run
+from kit.runs import OF_A_BUSY_MACHINE, is_finished, simulated_run
 
 ROOT = Path(__file__).parents[2]
 CHART = "charts/benchrun"
@@ -135,16 +135,20 @@ def nothing_installed() -> Iterator[None]:
 
 
 def begun(namespace: Namespace) -> None:
-    """Start a run of four stages that take a minute and a half, and wait for its first record."""
+    """Start a run of four stages that take some three minutes, and wait for its first record."""
     workload = {
         "name": "chat",
         "dataset": {"random": {"inputTokens": 64, "outputTokens": 32}},
         "load": {"concurrencies": [1, 2]},
-        "requests": 40,
+        "requests": 70,
     }
     slow = ("--sim-ttft-ms=100", "--sim-tpot-ms=20")
+    cold = {"code": "ColdStart", "severity": "Note"}
+    noted = {"severities": [*OF_A_BUSY_MACHINE, cold]}
     namespace.apply(
-        simulated_run("through", args=slow, workloads=[workload], repeats=2)
+        simulated_run(
+            "through", args=slow, workloads=[workload], repeats=2, validity=noted
+        )
     )
     namespace.wait_for(
         RUN,
@@ -195,25 +199,25 @@ def kinds() -> str:
 
 
 @pytest.mark.usefixtures("nothing_installed")
-def test_a_run_goes_on_through_an_upgrade_and_the_way_back(
+def test_runs_go_on_through_an_upgrade_and_the_way_back(
     before: Release, now: Release
 ) -> None:
+    """One is begun under each release, and the other takes over in mid-run."""
     before.install()
     earlier_kinds = kinds()
-    with in_a_namespace() as namespace:
-        begun(namespace)
+    with in_a_namespace() as older, in_a_namespace() as newer:
+        begun(older)
         now.install()
         assert (kinds() != earlier_kinds) == (kinds_of(before) != kinds_of(now))
-        is_in_the_middle(namespace)
-        ends_well(namespace, client=before.client)
-    with in_a_namespace() as namespace:
-        begun(namespace)
+        is_in_the_middle(older)
+        begun(newer)
         command(
-            *("helm", "rollback", "benchrun", "1", f"--namespace={HOME.name}"),
+            *("helm", "rollback", "benchrun", f"--namespace={HOME.name}"),
             *("--wait", "--timeout=5m"),
             timeout_seconds=360,
         )
         before.is_there()
         assert kinds() == earlier_kinds
-        is_in_the_middle(namespace)
-        ends_well(namespace, client=now.client)
+        is_in_the_middle(newer)
+        ends_well(older, client=before.client)
+        ends_well(newer, client=now.client)
