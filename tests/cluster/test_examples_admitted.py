@@ -68,7 +68,7 @@ def test_every_pod_of_an_example_is_admitted(
 @pytest.mark.parametrize(
     ("word", "amounts"),
     [
-        ("must specify", {"limits": {"memory": "1Gi"}}),
+        ("no request", {"limits": {"memory": "1Gi"}}),
         (
             "ratio",
             {

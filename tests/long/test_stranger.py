@@ -232,8 +232,8 @@ def doctor(program: Path, file: Path) -> list[Object]:
     """Return the checks of a file; none may be a problem."""
     done = subprocess.run(
         [
-            *(program, "doctor", f"--filename={file}", f"--namespace={LAB.name}"),
-            *("--pods", "--output=json"),
+            *(program, "doctor", "-f", file, f"--namespace={LAB.name}"),
+            *("--pods", "-o", "json"),
         ],
         capture_output=True,
         text=True,

@@ -104,11 +104,23 @@ def _probe(
         "activeDeadlineSeconds": DEADLINE_SECONDS,
         "terminationGracePeriodSeconds": 1,
     }
+    given = pod.manifest["metadata"]
+    labels = {LABEL: pod.role, names.LABEL_ROLE: pod.role}
     metadata = {
         "name": name,
-        "labels": {LABEL: pod.role, names.LABEL_ROLE: pod.role},
+        "labels": {**_of_others(given["labels"]), **labels},
+        "annotations": _of_others(given.get("annotations", {})),
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _of_others(given: dict[str, str]) -> dict[str, str]:
+    """Return the labels or annotations that are not benchrun's own.
+
+    Policies and meshes go by them; the run's own would make the pod a peer of a run.
+    """
+    own = f"{names.GROUP}/"
+    return {key: value for key, value in given.items() if not key.startswith(own)}
 
 
 def creation(manifest: dict[str, Any], namespace: str) -> ApiQuery:

@@ -39,6 +39,19 @@ def container_of(pod: Json) -> Json:
     return found
 
 
+def test_policies_and_meshes_see_what_they_would_of_the_run() -> None:
+    labels = {"cost-center": "1"}
+    notes = {"sidecar.istio.io/inject": "false"}
+    client = {"pod": {"labels": labels, "annotations": notes}}
+    metadata = client_probe(a_target(client=client), "script")["metadata"]
+    assert notes.items() <= metadata["annotations"].items()
+    assert metadata["labels"] == {
+        **labels,
+        LABEL: "client",
+        "benchrun.dev/role": "client",
+    }
+
+
 def test_the_clients_pod_has_all_of_the_clients_but_the_plan() -> None:
     client = {"pod": {"serviceAccountName": "a", "imagePullSecrets": ["s"]}}
     pod = client_probe(a_target(model=MODEL, client=client), "script", "pod-1")
