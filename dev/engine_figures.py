@@ -21,7 +21,7 @@ _OF_RECORDS = {
 
 def table() -> str:
     """Return the table as Markdown."""
-    names = sorted(ENGINES, key=lambda name: (name != "VLLM", name))
+    names = sorted(ENGINES, key=lambda name: (name != "VLLM", ENGINES[name].name))
     engines = [ENGINES[name] for name in names]
     head = " | ".join(engine.name for engine in engines)
     rows = [*_figures(engines), *_counters(engines), _starts(engines)]

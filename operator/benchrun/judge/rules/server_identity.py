@@ -141,10 +141,10 @@ def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageFacts) -> bool:
     expected = stage.expected
     if served.id != expected.served_name:
         # A gateway may know a model by names that it does not list. Nothing stands between a
-        # Service and vLLM in its pods.
+        # Service and an engine in its pods.
         return bool(expected.servers) or (
             expected.through_service
-            and counters.REQUESTS_FINISHED in (edge.after or {})
+            and counters.GENERATION_TOKENS in (edge.after or {})
         )
     source = _source(served)
     return (
