@@ -57,7 +57,7 @@ class Queued:
     async def apply(self, name: str, **spec: Any) -> PlayedRun:
         """Create a run that waits in the queue."""
         labels = {names.LABEL_QUEUE: QUEUE}
-        return await self.played.apply(name, labels=labels, **spec)
+        return await self.played.apply(name, labels, **spec)
 
     def queue(self, run: PlayedRun) -> Object:
         """What the run's status says of its queue."""
@@ -246,6 +246,7 @@ async def test_an_eviction_frees_the_gpu_and_the_run_waits_again(
     (only,) = queued.workloads(run)
     assert only.endswith("-queue-2")
     queued.stop("None")
+    run.pages.stop()
     await run.client.stop()
     run.client = PlayedClient(run.address)
     await played.both_start(run)

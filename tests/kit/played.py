@@ -38,6 +38,7 @@ STEP_SECONDS = 60.0
 CLIENT_IMAGE = "docker.io/benchrun/client:scale"
 SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 _HOSTS = itertools.count(1)
+_NO_LABELS: Mapping[str, str] = {}
 STAGES = 2  # number of stages of each run
 ONE_WORKLOAD = {
     "name": "chat",
@@ -96,11 +97,11 @@ class PlayedCluster:
     # --------------------------------------------------------------------------------------------------------
 
     async def apply(
-        self, name: str, *, labels: Mapping[str, str] | None = None, **spec: Any
+        self, name: str, labels: Mapping[str, str] = _NO_LABELS, /, **spec: Any
     ) -> PlayedRun:
         """Create a run of `STAGES` stages, with `spec` laid over its own."""
         body = manifests.run(name, self.namespace)
-        body["metadata"]["labels"] = dict(labels or {})
+        body["metadata"]["labels"] = dict(labels)
         body["spec"] = merged(
             body["spec"], {"workloads": [ONE_WORKLOAD], "repeats": STAGES, **spec}
         )

@@ -5,7 +5,7 @@ from typing import Any
 
 from benchrun import names
 from benchrun.child_kinds import WORKLOAD
-from benchrun.decide import Answer, Flavors
+from benchrun.decide import Answer, Flavors, Query
 from benchrun.observe import Child, Flavor, Quota
 from unit.decide.scenes import CONTEXT, Scene
 from unit.plan.specs import OWNER
@@ -26,7 +26,9 @@ H200 = Flavor(
     ((("key", "gpu"), ("operator", "Exists"), ("effect", "NoSchedule")),),
 )
 CPU = Flavor("cpu")
-KNOWN = {Flavors(("cpu", "h200")): Answer((CPU, H200))}
+KNOWN: dict[Query[Any], Answer[Any]] = {
+    Flavors(("cpu", "h200")): Answer((CPU, H200))
+}
 
 
 def workload(

@@ -77,7 +77,7 @@ def test_a_run_waits_without_an_object_and_says_why_in_kueues_words(
     said: Quota | None,
 ) -> None:
     decision = told(WAITING.settled(), said).at(3600).decide()
-    assert decision.apply == decision.delete == decision.lookups == ()
+    assert (decision.apply, decision.delete, decision.lookups) == ((), (), ())
     assert decision.status.ending is None
     words = "Kueue has not looked" if not (said and said.waits) else said.waits
     assert words in (decision.status.message or "")

@@ -41,7 +41,7 @@ class World:
         return bool(actions)
 
     def _is_news(self, decision: Decision) -> bool:
-        return _json(decision) != self.scene.status
+        return bool(_json(decision) != self.scene.status)
 
     def _do(self, verb: str, kind: str, about: Any) -> None:
         scene = self.scene

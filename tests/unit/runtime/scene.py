@@ -94,7 +94,7 @@ class Background(Sessions):
         *,
         scrape: Any,
         pull: Any,
-        queued: object,
+        queued: object = None,
     ) -> None:
         self.followed.append((scrape, pull))
 
