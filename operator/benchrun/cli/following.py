@@ -307,7 +307,7 @@ class Following:
 
 
 class _FinishedStages:
-    """Finds the stages of a run that finished since its last change, with their figures."""
+    """Finds the stages of a run that have finished since the last call, with their figures."""
 
     def __init__(self, kubectl: cluster.Kubectl, name: str) -> None:
         self._kubectl = kubectl

@@ -204,7 +204,9 @@ def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
     """
     return [
         ACCEPTED,
-        *_unjudged("not all was judged yet", reason, message, succeeded=power),
+        *_unjudged(
+            "not every run was judged yet", reason, message, succeeded=power
+        ),
     ]
 
 

@@ -54,7 +54,7 @@ class Answers(dict[Query[Any], Answer[Any]]):
         return self.get(query)
 
     def value(self, query: Query[T] | None) -> T | None:
-        """Return the value of the answer; None if the query failed, is unanswered, or is None."""
+        """Return the value of the query's answer; None without a query, an answer or a value."""
         answer = None if query is None else self.get(query)
         return None if answer is None else answer.value
 

@@ -142,9 +142,7 @@ def _of_pod(
         )
     elif gpus and processes < gpus:
         used = f"{held} in {where}{which}, of which vLLM uses {processes}"
-        remedy = (
-            "raise --tensor-parallel-size or --data-parallel-size, or ask for fewer"
-        )
+        remedy = "raise --tensor-parallel-size or --data-parallel-size, or request fewer GPUs"
         yield warning(path, f"{used}; the others are idle: {remedy}")
 
 

@@ -138,8 +138,8 @@ def volume(**fields: Any) -> Volume:
             {"open_stages": 4, "least_seconds": 300},
         ),
         (
-            "4 stages, 400 requests. Those at a finite rate take 5 min at least, the others as "
-            "long as the server needs.",
+            "4 stages, 400 requests. Those at a finite rate take 5 min at least; how "
+            "long the others take depends on the server.",
             {"open_stages": 3, "least_seconds": 300},
         ),
         (

@@ -108,7 +108,7 @@ def volume_sentence(volume: Volume) -> str:
     ]
     if volume.open_stages:
         others = (
-            ", the others as long as the server needs"
+            "; how long the others take depends on the server"
             if volume.stages > volume.open_stages
             else ""
         )

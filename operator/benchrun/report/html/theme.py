@@ -212,7 +212,10 @@ def load_axis(loads: Sequence[float], title: str) -> ChartSpec:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Return 1, 2 and 5 of every decade between the ends; if too many, only the decades."""
+    """Return the ticks of a logarithmic axis: 1, 2 and 5 times each power of 10.
+
+    If these are too many, return only the powers of 10.
+    """
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     fine = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
     inside = [tick for tick in fine if low <= tick <= high]
