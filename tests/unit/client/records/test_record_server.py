@@ -89,6 +89,17 @@ def ack(through: int) -> bytes:
     return Acknowledgement(through=through).model_dump_json().encode()
 
 
+@pytest.mark.parametrize(
+    ("query", "version"),
+    [("from=0", 2), ("from=0&contract=2", 2), ("from=0&contract=3", 3)],
+)
+async def test_an_operator_is_answered_in_the_contract_that_it_reads(
+    client: Client, query: str, version: int
+) -> None:
+    """One that does not say is of contract 2."""
+    assert (await client.records(query)).contract == version
+
+
 async def test_ready_turns_200_once_everything_has_been_found(
     client: Client,
 ) -> None:
