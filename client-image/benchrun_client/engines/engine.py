@@ -226,3 +226,8 @@ class Engine:
         """Return a setting's value from what a server reports; None if not reported."""
         label = self.reported_settings.get(setting)
         return labels.get(label) if label is not None else None
+
+
+def no_settings(_: Mapping[str, object]) -> Mapping[str, str]:
+    """Return the settings in the answer of an engine that puts none there."""
+    return {}

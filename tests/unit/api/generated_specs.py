@@ -248,6 +248,7 @@ EDITS: Mapping[str, Any] = {
     "validity": {"maxFailedPercent": "7"},
     "suspend": True,
     "cancel": True,
+    "whenEvicted": "End",
     "pendingDeadlineSeconds": 61,
     "startupDeadlineSeconds": 61,
     "runDeadlineSeconds": 61,

@@ -107,6 +107,7 @@ def test_written_annotations_labels_and_fields_are_listed() -> None:
         *(f"benchrun.dev/{key}" for key in KEYS),
         "leaderworkerset.sigs.k8s.io/worker-index",
         "batch.kubernetes.io/job-completion-index",
+        "kueue.x-k8s.io/queue-name",
     }
     assert API_VERSION == "benchrun.dev/v1alpha1"
 

@@ -58,3 +58,8 @@ def admitted() -> Scene:
     """Return the scene of a run whose quota is noted."""
     scene = told(WAITING.settled(), GRANTED).with_answers(KNOWN)
     return scene.at(5).settled()
+
+
+def measuring() -> Scene:
+    """Return the scene of a queued run that is being measured and has stored a record."""
+    return replace(admitted().measuring(), labels=WAITING.labels).stored(0)

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 from benchrun import api, names
 from benchrun.api import Reason
 from benchrun.api.sweep import KIND as SWEEP_KIND
+from benchrun.archive.contents import ARCHIVED
 from benchrun.decide import (
     Answer,
     Judging,
@@ -23,7 +24,9 @@ from benchrun.decide.sweep.sweep_state import NotCreated
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Run, Termination
 from benchrun_client.contract import ModelFiles
+from unit.decide import queues
 from unit.decide.scenes import (
+    CONTEXT,
     DEPLOYMENT,
     JOB,
     PLAN,
@@ -196,6 +199,17 @@ def _edited(recorded: Recorded) -> Recorded:
     return Recorded(f"{recorded.name}, edited", "unseen", body)
 
 
+def _archived(recorded: Recorded) -> Recorded:
+    """Record it again after the archive has marked it."""
+    mark = {"type": ARCHIVED, "status": "True", "reason": Reason.WRITTEN}
+    conditions = [*recorded.status["conditions"], mark]
+    body = {
+        **recorded.body,
+        "status": {**recorded.status, "conditions": conditions},
+    }
+    return Recorded(f"{recorded.name}, archived", recorded.standing, body)
+
+
 def _going_on() -> list[Recorded]:
     waits: Mapping[str, Scene] = {
         "begins": Scene(),
@@ -227,6 +241,9 @@ def _going_on() -> list[Recorded]:
             waiting_reason="CreateContainerConfigError",
             waiting_message='secret "absent" not found',
         ),
+        "waits for a quota": queues.told(queues.WAITING.settled(), queues.NO_ROOM),
+        "may not use a queue": replace(queues.WAITING, context=CONTEXT),
+        "lost its quota": queues.told(queues.measuring(), queues.PREEMPTED),
         "warms up": Scene().server_healthy(),
         "measures": MEASURING,
     }
@@ -406,6 +423,7 @@ def _ended() -> list[Recorded]:
         _internal_error(),
         _run("not judged", "bad", _not_judged()),
         valid,
+        _archived(valid),
         _edited(valid),
         _run("a record is lost", "good", _unstored()),
         _run("suspect", "good", OFTEN.with_spec(validity=SUSPECT)),

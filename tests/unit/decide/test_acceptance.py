@@ -51,7 +51,7 @@ def _workloads(**changes: Any) -> dict[str, Any]:
             {"server": {"image": "v", "args": ["--port=1"]}},
         ),
         (
-            "spec.server.command[2]: o/m would be",
+            "spec.server.command[2]: vLLM would take o/m",
             {"server": {"image": "v", "command": ["vllm", "serve", "o/m"]}},
         ),
         ("spec.repeats: ", {"repeats": "3"}),

@@ -26,6 +26,7 @@ from unit.decide.queues import (
     WAITING,
     WITH_KUEUE,
     admitted,
+    measuring,
     told,
     workload,
 )
@@ -239,11 +240,6 @@ def test_a_cancelled_run_leaves_its_queue() -> None:
 
 
 # ---- losing the quota
-
-
-def measuring() -> Scene:
-    """Return the scene of a queued run that is being measured and has stored a record."""
-    return replace(admitted().measuring(), labels=WAITING.labels).stored(0)
 
 
 @pytest.mark.parametrize(

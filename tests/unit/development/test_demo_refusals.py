@@ -62,4 +62,6 @@ def test_the_example_for_other_clusters_needs_nothing_that_only_the_embedded_one
     run = yaml.safe_load((ROOT / "examples/quickstart-gpu.yaml").read_text())
     assert "source" not in run["spec"]["model"]  # the hub, which is the default
     assert run["spec"]["server"]["image"].startswith("vllm/vllm-openai:v")
-    assert run["spec"]["server"]["resources"]["limits"] == {"nvidia.com/gpu": 1}
+    limits = run["spec"]["server"]["resources"]["limits"]
+    assert limits["nvidia.com/gpu"] == 1
+    assert limits.keys() == {"cpu", "memory", "nvidia.com/gpu"}

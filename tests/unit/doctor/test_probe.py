@@ -43,7 +43,7 @@ def test_policies_and_meshes_see_what_they_would_of_the_run() -> None:
     labels = {"cost-center": "1"}
     notes = {"sidecar.istio.io/inject": "false"}
     client = {"pod": {"labels": labels, "annotations": notes}}
-    metadata = client_probe(a_target(client=client), "script")["metadata"]
+    metadata = client_probe(a_target(client=client), "script", "pod-1")["metadata"]
     assert notes.items() <= metadata["annotations"].items()
     assert metadata["labels"] == {
         **labels,

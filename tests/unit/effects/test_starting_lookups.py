@@ -368,6 +368,7 @@ def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
         "Compilations": (5.0, None),
         "EndpointPods": (10.0, 4.0),
         "Exporter": (10.0, None),
+        "Flavors": (10.0, 9.0),
         "Judging": (None, None),
         "LogTail": (10.0, None),
         "PodsRefused": (10.0, 9.0),

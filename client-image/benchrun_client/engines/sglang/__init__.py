@@ -5,7 +5,7 @@ Names of flags, paths and series come from SGLang's source of 2025 and 2026 (`se
 image were not checked against it, and SGLang was never run: see `docs/engines.md`.
 """
 
-from benchrun_client.engines.engine import Engine, StartupPhases
+from benchrun_client.engines.engine import Engine, StartupPhases, no_settings
 from benchrun_client.engines.sglang import launch, log, metric_names
 
 
@@ -45,7 +45,7 @@ SGLANG = Engine(
     # Newer releases call it /server_info too; this is the name that all of them have.
     version_path="/get_server_info",
     version_key="version",
-    answered_settings=lambda _: {},
+    answered_settings=no_settings,
     metrics_path="/metrics",
     reset_path="/flush_cache",
     reset_remedy="update SGLang",

@@ -2,7 +2,13 @@
 
 import json
 
-from benchrun_client.engines.engine import Engine, Nodes, Profiler, Transfer
+from benchrun_client.engines.engine import (
+    Engine,
+    Nodes,
+    Profiler,
+    Transfer,
+    no_settings,
+)
 from benchrun_client.engines.vllm import launch, log, metric_names
 
 
@@ -57,7 +63,7 @@ VLLM = Engine(
     health_path="/health",
     version_path="/version",
     version_key="version",
-    answered_settings=lambda _: {},
+    answered_settings=no_settings,
     metrics_path="/metrics",
     # without external tiers the flag changes nothing
     reset_path="/reset_prefix_cache?reset_external=true",
