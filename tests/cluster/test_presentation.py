@@ -190,7 +190,14 @@ def test_wide_adds_what_stands_behind_them(
     head, row = namespace.kubectl(
         "get", "bmr", finished, "--output=wide"
     ).splitlines()
-    assert head.split()[-5:] == ["LOAD", "POINT", "VERSION", "GPU", "MESSAGE"]
+    assert head.split()[-6:] == [
+        "LOAD",
+        "POINT",
+        "VERSION",
+        "GPU",
+        "ARCHIVED",
+        "MESSAGE",
+    ]
     assert row.split()[8:] == [
         "chat/rate=4",
         "0.32.0",

@@ -48,6 +48,6 @@ async def test_what_kubernetes_refuses_of_them_ends_the_run_with_their_names(
         status = await played.finished(run, seconds=TOLD_SECONDS)
         assert status["phase"] == "Failed"
         assert "tolerations" in status["message"]
-        assert "the platform's defaults" in status["message"]
+        assert "platform's defaults" in status["message"]
         for kind, part in (("Job", "client"), ("Deployment", "server")):
             assert played.children(run, kind, part) == []

@@ -108,6 +108,7 @@ def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:
         "validity": {"maxFailedPercent": "1"},
         "suspend": False,
         "cancel": False,
+        "whenEvicted": "QueueAgain",
         "pendingDeadlineSeconds": 0,
         "startupDeadlineSeconds": 1800,
         "runDeadlineSeconds": 14400,

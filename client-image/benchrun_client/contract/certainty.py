@@ -213,7 +213,7 @@ class LatencySample(ABC):
 
     @property
     def is_burst(self) -> bool:
-        """Return whether every stage was sent at once."""
+        """Return whether every stage sent all its requests at once."""
         return all(stage.at_once for stage in self.stages)
 
     @property
@@ -239,9 +239,10 @@ class LatencySample(ABC):
     def _half_widths(
         self, percent: float, error: float
     ) -> tuple[float, float] | None:
-        """Return how far the interval reaches below and above the percentile's logarithm.
+        """Return how far the interval reaches below and above, as differences of logarithms.
 
-        It follows from the scatter of the batches. None means that there are too few batches.
+        The widths follow from the scatter of the batches; each side is wrong with a probability of
+        at most `error`. None means that there are too few batches.
         """
 
     @abstractmethod

@@ -53,7 +53,7 @@ class Requests(Message):
 
 
 class Limit(Message):
-    """A latency percentile that a searched load must keep."""
+    """A latency percentile, and the most that it may be at the load that a search looks for."""
 
     metric: Literal["TTFT", "TPOT", "ITL", "E2EL"]
     percentile: str = Field(max_length=10)

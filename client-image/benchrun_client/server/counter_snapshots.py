@@ -179,7 +179,8 @@ async def take_settled(
 
     `answering` says of each server whether it counts answers.
 
-    Counters change an engine step, 10 to 30 ms, after the last byte of an answer. After
+    A server updates its counters only one engine step (10 to 30 ms) after the last byte of an
+    answer. After
     `SETTLE_SECONDS` the snapshots are taken as they are; a missing server is waited for up to
     `GONE_SECONDS`. Counts may be missing then, which the judge finds.
     """

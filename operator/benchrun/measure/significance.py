@@ -487,7 +487,9 @@ SERVERS = "fresh servers"  # Unit of `power_sentence` for a sweep: one server pe
 
 
 def power_sentence(values: int, questions: int, *, unit: str) -> str:
-    """Describe the smallest change that a comparison can find, before it is measured.
+    """Describe, before anything is measured, the smallest change that a comparison can find.
+
+    Each side has `values` values, and `questions` figures are tested together.
 
     `unit` is what each value is measured on, in the plural: "repeats", or `SERVERS`.
     """

@@ -363,7 +363,9 @@ def _by_the_scheduler(
 
 
 def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> bool:
-    """Return whether the pod's controller has the name that its run gives to the role's controller.
+    """Return whether the pod's controller is named after a child of the run in the pod's labels.
+
+    The child is the one that this run creates for `role`.
 
     Without this check, a user who may create Jobs could make a client that gets the run's token.
     """

@@ -102,7 +102,7 @@ CHAT_TEMPLATE_TOKENS = 64
 
 @dataclass(frozen=True, slots=True)
 class LongestRequest:
-    """The longest request of a dataset, in tokens; None if it depends on the data."""
+    """The longest request of a dataset, in tokens; a length is None if it depends on the data."""
 
     prompt: int | None
     output: int | None

@@ -136,7 +136,8 @@ def listed_facts(of: Run | Sweep) -> dict[str, str | bool | None]:
 def _status(of: Run | Sweep, model: type[S]) -> S:
     """Parse a status.
 
-    A status of another version is replaced, so that the other objects are still listed.
+    A status that can't be parsed, since another version wrote it, becomes one with only a message
+    that says so. The other objects are then still listed.
     """
     try:
         return model.model_validate(of.status)

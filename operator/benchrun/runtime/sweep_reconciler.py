@@ -242,7 +242,8 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
     async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
         """Create the runs of a decision.
 
-        Return whether a run could not be created for a new reason: that needs a new decision.
+        Return whether creating a run failed for a reason that is not yet known: that needs a new
+        decision.
         """
         collected = memory.collected
         before = memory.collected.not_created

@@ -128,7 +128,7 @@ def _of_context_parallelism(shape: ModelShape, args: ServeArgs) -> Iterator[str]
                 f"GPUs, {heads} KV heads)"
             )
         elif (shape.query_heads // heads) % size:
-            yield f"{flag} does not divide {shape.query_heads // heads} query heads a KV head"
+            yield f"{flag} does not divide the {shape.query_heads // heads} query heads per KV head"
 
 
 def _of_batches(args: ServeArgs) -> Iterator[str]:

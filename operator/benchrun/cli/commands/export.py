@@ -170,8 +170,8 @@ def _with_requests(
     known = Counter(s.load_point for s in found.stages)
     missing = Counter(s.load_point for s in found.stages if s.requests is None)
     notes = [
-        f"{load_point}: single requests of {count} of {known[load_point]} stages are left out: "
-        "their records were not found"
+        f"{load_point}: the data of each request is left out for {count} of {known[load_point]} "
+        "stages: their records were not found"
         for load_point, count in missing.items()
     ]
     return found, [*notes, *kept.notes]

@@ -262,7 +262,8 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     if pressure is None:
         return bottleneck_of(
             "Unknown",
-            "Bottleneck unknown, because the server was busy in no sample: measure a longer stage.",
+            "Bottleneck unknown, because no sample was taken while the server was busy: measure a "
+            "longer stage.",
             {"samples": 0},
         )
     if not observed.queues and observed.most_in_flight <= 1:

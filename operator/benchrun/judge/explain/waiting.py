@@ -47,8 +47,8 @@ def waiting(
         )
     elif pressure is None:
         sentence = (
-            "Why requests waited is unknown, because the server was busy in no sample: measure a "
-            "longer stage."
+            "Why requests waited is unknown, because no sample was taken while the server was "
+            "busy: measure a longer stage."
         )
         found = Waiting(
             reason="Unknown", sentence=sentence, evidence={"samples": 0}

@@ -40,7 +40,8 @@ a little. The evidence always has the percentage."""
 # Sentences by the worst sign of an overloaded client.
 _SIGN_SENTENCES: Mapping[str, str] = {
     GAP: (
-        "Neither the server nor the path explains {unexplainedMs} ms of TTFT (threshold {line} ms)"
+        "Neither the server nor the network path explains {unexplainedMs} ms of TTFT "
+        "(threshold {line} ms)"
     ),
     "sendLagP99Ms": "Requests were sent {sendLagP99Ms} ms late at p99 (threshold {line} ms)",
     "eventLoopLagP99Ms": (

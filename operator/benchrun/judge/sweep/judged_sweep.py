@@ -471,7 +471,11 @@ def found_loads(side: Side) -> list[FoundLoad]:
 
 
 def server_figures(side: Side, load_point: str) -> dict[str, float | None]:
-    """Return the server figures that every run of the side has at this load point."""
+    """Return the server figures of a side at this load point.
+
+    Each is the mean over the runs of the side, or the maximum (`api.SHOWN_FIGURES`). A figure that
+    any run lacks is left out.
+    """
     roles = [api.answering(row.roles) for _, row in side.at(load_point)]
     values = {
         name: [None if role is None else getattr(role, name) for role in roles]
@@ -537,7 +541,7 @@ def _without(word: api.Word) -> "_Cut":
 
 
 def _of_rows(field: str, value_of: Callable[[SweepRow], object]) -> "_Cut":
-    """Return a cut that replaces the value of a field in every row."""
+    """Return a function that shortens a table: it sets `field` of every row to `value_of(row)`."""
 
     def cut(found: SweepTable) -> SweepTable:
         rows = [
