@@ -44,7 +44,9 @@ class Release:
             named += [f"--set-string={value}.tag={tag}"]
         command(
             *("helm", "upgrade", "--install", "benchrun", str(self.chart)),
-            *(f"--namespace={HOME.name}", "--create-namespace", "--take-ownership"),
+            *(f"--namespace={HOME.name}", "--create-namespace"),
+            # Other tests apply the kinds themselves.
+            *("--take-ownership", "--force-conflicts"),
             *("--wait", "--timeout=5m", *named, *HELM_FLAGS.split()),
             timeout_seconds=360,
         )

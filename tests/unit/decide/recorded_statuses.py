@@ -201,7 +201,12 @@ def _edited(recorded: Recorded) -> Recorded:
 
 def _archived(recorded: Recorded) -> Recorded:
     """Record it again after the archive has marked it."""
-    mark = {"type": ARCHIVED, "status": "True", "reason": Reason.WRITTEN}
+    mark = {
+        "type": ARCHIVED,
+        "status": "True",
+        "reason": Reason.WRITTEN,
+        "message": "in s3://archive",
+    }
     conditions = [*recorded.status["conditions"], mark]
     body = {
         **recorded.body,
