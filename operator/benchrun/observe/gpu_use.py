@@ -19,14 +19,16 @@ def gpu_seconds(
 
     Nothing is returned as long as it is not known since when the servers have a node.
     Servers start from when they got their node until one answers healthily, and are measured from
-    the first measured request until their deletion is requested. What lies between, such as the
+    the first measured request until their deletion is requested, which is when the loss of a quota
+    is noted. What lies between, such as the
     warm-up, is other. The instants of a status are fixed once they are known: parts of a time that
     follow each other without a gap add up to the whole.
     """
     scheduled = instant(status.scheduled_time)
     if scheduled is None:
         return {}
-    released = instant(status.server_released_time) or until
+    evicted = None if status.queue is None else instant(status.queue.evicted_time)
+    released = instant(status.server_released_time) or evicted or until
     measured = instant(status.start_time) or released
     ready = min(instant(status.server_ready_time) or measured, measured)
     parts: Mapping[GpuUse, tuple[datetime, datetime]] = {

@@ -298,6 +298,25 @@ def test_a_run_of_which_nothing_is_left_waits_again_from_the_beginning() -> None
     assert made["spec"]["queueName"] == QUEUE
 
 
+def test_an_evicted_run_that_is_suspended_keeps_nothing_of_its_first_server() -> (
+    None
+):
+    loading = replace(admitted().server_loading(), labels=WAITING.labels)
+    noted = told(loading, PREEMPTED).settled()
+    assert noted.status["scheduledTime"]
+    leaving = noted.without(*DEPLOYMENT).with_spec(suspend=True).at(100)
+    assert leaving.decide().status.phase != "Suspended"
+    assert deleted(leaving.decide()) == ["ConfigMap", "Job", WORKLOAD]
+    empty = replace(leaving, objects=(), pods=()).settled()
+    suspended = empty.operator_restarted().settled()
+    assert suspended.status["phase"] == "Suspended"
+    assert "scheduledTime" not in suspended.status
+    assert suspended.status["queue"]["evictions"] == 1
+    waiting = suspended.with_spec(suspend=False).at(5000)
+    (made,) = waiting.decide().apply
+    assert made["kind"] == WORKLOAD
+
+
 def test_what_is_said_of_an_earlier_workload_is_never_taken_for_the_present_one() -> (
     None
 ):

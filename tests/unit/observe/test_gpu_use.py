@@ -92,6 +92,14 @@ def test_a_clock_that_goes_back_takes_nothing_away() -> None:
     assert used(status(*LIFE), 100, 90) == {}
 
 
+def test_servers_of_a_run_that_lost_its_quota_are_counted_until_it_is_noted() -> (
+    None
+):
+    queue = {"name": "gpus", "evictedTime": text(100)}
+    measured = status("scheduledTime", "serverReadyTime", "startTime", queue=queue)
+    assert used(measured, 0, 5000)["measuring"] == 60
+
+
 def test_servers_without_gpus_take_none() -> None:
     assert used(status(*LIFE, servers=[]), 0, 300) == {}
 
