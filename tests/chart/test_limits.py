@@ -126,6 +126,33 @@ def with_gpus(count: object, **server: Any) -> Object:
         pytest.param([0], with_gpus(1, replicas=3), id="in replicas"),
         pytest.param([0], with_gpus(1, nodesPerReplica=3), id="over nodes"),
         pytest.param(
+            [0],
+            with_gpus(1)
+            | {"client": {"resources": {"limits": {"amd.com/gpu": 8}}}},
+            id="in the client",
+        ),
+        pytest.param(
+            [],
+            with_gpus(1)
+            | {"client": {"resources": {"limits": {"amd.com/gpu": 0, "cpu": 8}}}},
+            id="none in the client",
+        ),
+        pytest.param(
+            [0],
+            minimal({})
+            | {
+                "server": {
+                    "image": "vllm/vllm-openai:v0.32.0",
+                    "disaggregated": {
+                        "prefill": {},
+                        "decode": {},
+                        "proxy": {"resources": {"limits": {"nvidia.com/gpu": 1}}},
+                    },
+                }
+            },
+            id="in the proxy",
+        ),
+        pytest.param(
             [1], with_gpus(1, image="docker.io/any"), id="image of the server"
         ),
         pytest.param(
