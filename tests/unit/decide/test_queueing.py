@@ -15,7 +15,7 @@ from benchrun.decide import (
     RefusedObject,
     unneeded_servers,
 )
-from benchrun.observe import Quota
+from benchrun.observe import Flavor, Quota
 from unit.decide.queues import (
     GRANTED,
     H200,
@@ -129,6 +129,30 @@ def test_the_pods_get_what_the_flavours_of_their_role_say(restarted: bool) -> No
     ]
     (client,) = (m for m in admitted().decide().apply if m["kind"] == "Job")
     assert "nodeSelector" not in client["spec"]["template"]["spec"]
+
+
+def test_flavours_that_add_more_than_the_status_holds_end_no_run() -> None:
+    names = tuple(f"f{number}" for number in range(9))
+    flavors = tuple(
+        Flavor(
+            name,
+            tuple((f"{name}/{label}", "x") for label in range(8)),
+            (
+                (("key", "gpu"), ("operator", "Exists")),
+                *((("key", f"{name}/{key}"),) for key in range(7)),
+            ),
+        )
+        for name in names
+    )
+    quota = Quota(is_admitted=True, flavors=(("server", names),))
+    scene = told(WAITING.settled(), quota).with_answers(
+        {Flavors(names): Answer(flavors)}
+    )
+    queue = scene.decide().status.queue
+    assert queue is not None
+    (placed,) = queue.placements
+    assert (len(placed.tolerations), len(placed.node_selector)) == (32, 64)
+    assert [each.key for each in placed.tolerations].count("gpu") == 1
 
 
 def test_a_flavour_that_cannot_be_read_is_said_and_read_again() -> None:
