@@ -9,7 +9,7 @@ from benchrun.observe.untrusted_json import instant
 
 GpuUse = Literal["starting", "measuring", "other"]
 WAITING: frozenset[Phase] = frozenset({"Pending", "WaitingForNode"})
-"""Phases of a run whose client is ready and whose server has no node."""
+"""Phases of a run whose client is ready and whose server has no node, or that waits in a queue."""
 
 
 def gpu_seconds(
@@ -44,8 +44,14 @@ def gpu_seconds(
 
 
 def waits_since(status: BenchmarkRunStatus) -> datetime | None:
-    """Return since when the run waits for what its server needs; None: it does not wait."""
-    return instant(status.accepted_time) if status.phase in WAITING else None
+    """Return since when the run waits for what its server needs; None: it does not wait.
+
+    A run without a quota is not accepted yet: it waits since it stands in its queue.
+    """
+    if status.phase not in WAITING:
+        return None
+    queued = None if status.queue is None else status.queue.since
+    return instant(status.accepted_time or queued)
 
 
 def _seconds(start: datetime, end: datetime) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunStatus
 from benchrun.observe import gpu_seconds, waits_since
+from unit.decide.queues import WAITING
 from unit.decide.scenes import Scene, instant, text
 
 ACCEPTED = text(5)
@@ -122,3 +123,10 @@ def test_a_server_that_has_a_node_no_longer_waits() -> None:
     waiting = Scene().server_pending().decide().status
     assert waits_since(waiting) is not None
     assert waits_since(Scene().server_loading().decide().status) is None
+
+
+def test_a_run_without_a_quota_waits_since_it_stands_in_its_queue() -> None:
+    queued = WAITING.at(7).settled().at(900).decide().status
+    assert waits_since(queued) == instant(7)
+    without_queue = status(phase="Pending")
+    assert waits_since(without_queue) is None
