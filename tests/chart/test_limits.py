@@ -21,6 +21,7 @@ LIMIT: Object = {
     "holdSeconds": 18_000,
     "imagePrefixes": ["vllm/", "registry.example/"],
 }
+OF_A_CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
 SPECS = {
     **{
         each.name: each.body["spec"]
@@ -170,6 +171,23 @@ def with_gpus(count: object, **server: Any) -> Object:
                 }
             },
             id="image of the model",
+        ),
+        *(
+            pytest.param(
+                rules,
+                with_gpus(1)
+                | {
+                    "client": {
+                        "pod": {"volumes": [{"name": "v", **mounted}, OF_A_CLAIM]}
+                    }
+                },
+                id=f"volume of {mounted}",
+            )
+            for rules, mounted in (
+                ([], {"emptyDir": {}}),
+                ([], {"image": {"reference": "vllm/tools:1"}}),
+                ([1], {"image": {"reference": "any"}}),
+            )
         ),
         pytest.param(
             [2], with_gpus(1) | {"runDeadlineSeconds": 16_201}, id="too long"
