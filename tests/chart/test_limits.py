@@ -21,6 +21,7 @@ LIMIT: Object = {
     "holdSeconds": 18_000,
     "imagePrefixes": ["vllm/", "registry.example/"],
 }
+OF_A_CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
 SPECS = {
     **{
         each.name: each.body["spec"]
@@ -126,6 +127,33 @@ def with_gpus(count: object, **server: Any) -> Object:
         pytest.param([0], with_gpus(1, replicas=3), id="in replicas"),
         pytest.param([0], with_gpus(1, nodesPerReplica=3), id="over nodes"),
         pytest.param(
+            [0],
+            with_gpus(1)
+            | {"client": {"resources": {"limits": {"amd.com/gpu": 8}}}},
+            id="in the client",
+        ),
+        pytest.param(
+            [],
+            with_gpus(1)
+            | {"client": {"resources": {"limits": {"amd.com/gpu": 0, "cpu": 8}}}},
+            id="none in the client",
+        ),
+        pytest.param(
+            [0],
+            minimal({})
+            | {
+                "server": {
+                    "image": "vllm/vllm-openai:v0.32.0",
+                    "disaggregated": {
+                        "prefill": {},
+                        "decode": {},
+                        "proxy": {"resources": {"limits": {"nvidia.com/gpu": 1}}},
+                    },
+                }
+            },
+            id="in the proxy",
+        ),
+        pytest.param(
             [1], with_gpus(1, image="docker.io/any"), id="image of the server"
         ),
         pytest.param(
@@ -143,6 +171,23 @@ def with_gpus(count: object, **server: Any) -> Object:
                 }
             },
             id="image of the model",
+        ),
+        *(
+            pytest.param(
+                rules,
+                with_gpus(1)
+                | {
+                    "client": {
+                        "pod": {"volumes": [{"name": "v", **mounted}, OF_A_CLAIM]}
+                    }
+                },
+                id=f"volume of {mounted}",
+            )
+            for rules, mounted in (
+                ([], {"emptyDir": {}}),
+                ([], {"image": {"reference": "vllm/tools:1"}}),
+                ([1], {"image": {"reference": "any"}}),
+            )
         ),
         pytest.param(
             [2], with_gpus(1) | {"runDeadlineSeconds": 16_201}, id="too long"

@@ -102,7 +102,8 @@ def decide(facts: Facts) -> Decision:
     waits = going_nowhere and status.queue is None
     if facts.run.left_out and not spec.cancel and waits and not has_client:
         return _without_room(state)
-    if spec.suspend and not spec.cancel and going_nowhere:
+    may_suspend = spec.suspend and not spec.cancel and not quota.is_leaving(state)
+    if may_suspend and going_nowhere:
         step = PhaseStep(
             "Suspended",
             Reason.SUSPENDED,

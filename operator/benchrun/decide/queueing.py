@@ -5,6 +5,8 @@ its servers first; then all else of it is deleted, its quota last, and it waits 
 beginning. The status is written before each of these steps, so that any operator goes on with it.
 """
 
+from itertools import islice
+
 from benchrun.api import (
     BenchmarkRunStatus,
     FlavorToleration,
@@ -13,6 +15,7 @@ from benchrun.api import (
     Reason,
     timestamp,
 )
+from benchrun.api.queueing import MAX_NODE_LABELS, MAX_TOLERATIONS
 from benchrun.child_kinds import SERVER_KINDS, WORKLOAD
 from benchrun.decide import quota
 from benchrun.decide.condition_table import PhaseStep
@@ -186,19 +189,22 @@ def _is_noted(state: RunState) -> bool:
 
 
 def _placement(role: str, flavors: list[Flavor]) -> Placement:
+    """Return what the flavours of a role add to its pods, each toleration and label once.
+
+    What is more than the status holds is left out.
+    """
+    given = dict.fromkeys(each for flavor in flavors for each in flavor.tolerations)
     tolerations = [
-        FlavorToleration.model_validate(dict(given))
-        for flavor in flavors
-        for given in flavor.tolerations
+        FlavorToleration.model_validate(dict(each))
+        for each in islice(given, MAX_TOLERATIONS)
     ]
+    labels = {
+        label: value for flavor in flavors for label, value in flavor.node_labels
+    }
     return Placement(
         role=role[:63],
         flavors=[flavor.name for flavor in flavors],
-        node_selector={
-            label: value
-            for flavor in flavors
-            for label, value in flavor.node_labels
-        },
+        node_selector=dict(islice(labels.items(), MAX_NODE_LABELS)),
         tolerations=tolerations,
     )
 

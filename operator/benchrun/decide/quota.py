@@ -89,6 +89,16 @@ def lost(state: RunState) -> str | None:
     return None
 
 
+def is_leaving(state: RunState) -> bool:
+    """Return whether the status says that the run lost its quota, and is to wait again.
+
+    It is not suspended before that: instants of its first server would count for the next one.
+    """
+    queue = state.status.queue
+    noted = queue is not None and queue.evicted_time is not None
+    return noted and state.facts.context.kueue
+
+
 def is_voided(state: RunState) -> bool:
     """Return whether the run lost its quota, and is to wait for it again from the beginning."""
     return (

@@ -9,7 +9,7 @@ from benchrun.observe.untrusted_json import instant
 
 GpuUse = Literal["starting", "measuring", "other"]
 WAITING: frozenset[Phase] = frozenset({"Pending", "WaitingForNode"})
-"""Phases of a run whose client is ready and whose server has no node."""
+"""Phases of a run whose client is ready and whose server has no node, or that waits in a queue."""
 
 
 def gpu_seconds(
@@ -19,14 +19,16 @@ def gpu_seconds(
 
     Nothing is returned as long as it is not known since when the servers have a node.
     Servers start from when they got their node until one answers healthily, and are measured from
-    the first measured request until their deletion is requested. What lies between, such as the
+    the first measured request until their deletion is requested, which is when the loss of a quota
+    is noted. What lies between, such as the
     warm-up, is other. The instants of a status are fixed once they are known: parts of a time that
     follow each other without a gap add up to the whole.
     """
     scheduled = instant(status.scheduled_time)
     if scheduled is None:
         return {}
-    released = instant(status.server_released_time) or until
+    evicted = None if status.queue is None else instant(status.queue.evicted_time)
+    released = instant(status.server_released_time) or evicted or until
     measured = instant(status.start_time) or released
     ready = min(instant(status.server_ready_time) or measured, measured)
     parts: Mapping[GpuUse, tuple[datetime, datetime]] = {
@@ -42,8 +44,14 @@ def gpu_seconds(
 
 
 def waits_since(status: BenchmarkRunStatus) -> datetime | None:
-    """Return since when the run waits for what its server needs; None: it does not wait."""
-    return instant(status.accepted_time) if status.phase in WAITING else None
+    """Return since when the run waits for what its server needs; None: it does not wait.
+
+    A run without a quota is not accepted yet: it waits since it stands in its queue.
+    """
+    if status.phase not in WAITING:
+        return None
+    queued = None if status.queue is None else status.queue.since
+    return instant(status.accepted_time or queued)
 
 
 def _seconds(start: datetime, end: datetime) -> float:

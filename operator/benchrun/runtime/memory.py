@@ -260,7 +260,7 @@ class WaitMetrics(Collector):
         """Yield the metric family, also without a series."""
         longest = GaugeMetricFamily(
             "benchrun_longest_wait_seconds",
-            "Seconds since the run that waits longest for what its server needs was accepted.",
+            "Seconds that the run has waited that waits longest for what its server needs.",
             labels=("namespace",),
         )
         since: dict[str, datetime] = {}

@@ -15,7 +15,7 @@ from benchrun.decide import (
     RefusedObject,
     unneeded_servers,
 )
-from benchrun.observe import Quota
+from benchrun.observe import Flavor, Quota
 from unit.decide.queues import (
     GRANTED,
     H200,
@@ -129,6 +129,30 @@ def test_the_pods_get_what_the_flavours_of_their_role_say(restarted: bool) -> No
     ]
     (client,) = (m for m in admitted().decide().apply if m["kind"] == "Job")
     assert "nodeSelector" not in client["spec"]["template"]["spec"]
+
+
+def test_flavours_that_add_more_than_the_status_holds_end_no_run() -> None:
+    names = tuple(f"f{number}" for number in range(9))
+    flavors = tuple(
+        Flavor(
+            name,
+            tuple((f"{name}/{label}", "x") for label in range(8)),
+            (
+                (("key", "gpu"), ("operator", "Exists")),
+                *((("key", f"{name}/{key}"),) for key in range(7)),
+            ),
+        )
+        for name in names
+    )
+    quota = Quota(is_admitted=True, flavors=(("server", names),))
+    scene = told(WAITING.settled(), quota).with_answers(
+        {Flavors(names): Answer(flavors)}
+    )
+    queue = scene.decide().status.queue
+    assert queue is not None
+    (placed,) = queue.placements
+    assert (len(placed.tolerations), len(placed.node_selector)) == (32, 64)
+    assert [each.key for each in placed.tolerations].count("gpu") == 1
 
 
 def test_a_flavour_that_cannot_be_read_is_said_and_read_again() -> None:
@@ -296,6 +320,25 @@ def test_a_run_of_which_nothing_is_left_waits_again_from_the_beginning() -> None
     (made,) = again.decide().apply
     assert made["metadata"]["name"].endswith("-queue-2")
     assert made["spec"]["queueName"] == QUEUE
+
+
+def test_an_evicted_run_that_is_suspended_keeps_nothing_of_its_first_server() -> (
+    None
+):
+    loading = replace(admitted().server_loading(), labels=WAITING.labels)
+    noted = told(loading, PREEMPTED).settled()
+    assert noted.status["scheduledTime"]
+    leaving = noted.without(*DEPLOYMENT).with_spec(suspend=True).at(100)
+    assert leaving.decide().status.phase != "Suspended"
+    assert deleted(leaving.decide()) == ["ConfigMap", "Job", WORKLOAD]
+    empty = replace(leaving, objects=(), pods=()).settled()
+    suspended = empty.operator_restarted().settled()
+    assert suspended.status["phase"] == "Suspended"
+    assert "scheduledTime" not in suspended.status
+    assert suspended.status["queue"]["evictions"] == 1
+    waiting = suspended.with_spec(suspend=False).at(5000)
+    (made,) = waiting.decide().apply
+    assert made["kind"] == WORKLOAD
 
 
 def test_what_is_said_of_an_earlier_workload_is_never_taken_for_the_present_one() -> (

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunStatus
 from benchrun.observe import gpu_seconds, waits_since
+from unit.decide.queues import WAITING
 from unit.decide.scenes import Scene, instant, text
 
 ACCEPTED = text(5)
@@ -92,6 +93,14 @@ def test_a_clock_that_goes_back_takes_nothing_away() -> None:
     assert used(status(*LIFE), 100, 90) == {}
 
 
+def test_servers_of_a_run_that_lost_its_quota_are_counted_until_it_is_noted() -> (
+    None
+):
+    queue = {"name": "gpus", "evictedTime": text(100)}
+    measured = status("scheduledTime", "serverReadyTime", "startTime", queue=queue)
+    assert used(measured, 0, 5000)["measuring"] == 60
+
+
 def test_servers_without_gpus_take_none() -> None:
     assert used(status(*LIFE, servers=[]), 0, 300) == {}
 
@@ -114,3 +123,10 @@ def test_a_server_that_has_a_node_no_longer_waits() -> None:
     waiting = Scene().server_pending().decide().status
     assert waits_since(waiting) is not None
     assert waits_since(Scene().server_loading().decide().status) is None
+
+
+def test_a_run_without_a_quota_waits_since_it_stands_in_its_queue() -> None:
+    queued = WAITING.at(7).settled().at(900).decide().status
+    assert waits_since(queued) == instant(7)
+    without_queue = status(phase="Pending")
+    assert waits_since(without_queue) is None
