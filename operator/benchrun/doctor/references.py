@@ -239,7 +239,8 @@ def _claim(
         yield _unbound(claim, make_problem, answers)
     given = raw.mapping(claim.get("spec")).get("accessModes")
     modes = [raw.text(mode) for mode in given] if isinstance(given, list) else []
-    count = sum(pod.count for pod in {pod.role: pod for pod in pods}.values())
+    # A pod may name the claim twice; leader and workers of a group have one role, but are two.
+    count = sum(pod.count for pod in {id(pod): pod for pod in pods}.values())
     if modes == ["ReadWriteOncePod"] and count > 1:
         yield make_problem(
             problem,

@@ -85,6 +85,24 @@ def test_a_claim_that_is_not_bound(storage: ApiAnswer, state: str) -> None:
     assert of(lines, "persistentvolumeclaim").state == state
 
 
+@pytest.mark.parametrize(
+    ("mode", "state"),
+    [
+        ("ReadWriteMany", "Ok"),
+        ("ReadWriteOnce", "Warning"),
+        ("ReadWriteOncePod", "Problem"),
+    ],
+)
+def test_leader_and_worker_of_one_server_both_need_its_claim(
+    mode: str, state: str
+) -> None:
+    server = a_server(nodesPerReplica=2, compileCacheClaim="weights")
+    found = of(
+        found_of({CLAIM: claim(mode)}, server=server), "persistentvolumeclaim"
+    )
+    assert found.state == state
+
+
 def test_a_claim_that_is_written_must_not_be_read_only() -> None:
     volume = {"name": "out", "persistentVolumeClaim": {"claimName": "weights"}}
     server = a_server(pod={"volumes": [volume]})
