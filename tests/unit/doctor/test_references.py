@@ -122,6 +122,24 @@ def test_a_secret_must_have_its_key(data: Json, state: str) -> None:
         assert "token" in found.sentence
 
 
+def test_an_optional_volume_that_is_missing_is_no_problem() -> None:
+    source = {"secretName": "hf", "optional": True}
+    server = a_server(pod={"volumes": [{"name": "v", "secret": source}]})
+    assert of(found_of({}, server=server), "secret").state == "Warning"
+    needed = found_of({}, server=server, model=FROM_HUB)
+    assert of(needed, "secret").state == "Problem"
+    source["items"] = [{"key": "t", "path": "t"}]
+    empty = {SECRET: ApiAnswer({"kind": "Secret", "data": {}})}
+    assert of(found_of(empty, server=server), "secret").state == "Ok"
+
+
+def test_the_chat_templates_optional_volume_is_needed() -> None:
+    template = {"configMap": {"name": "files", "key": "a.jinja"}}
+    assert of(found_of({}, chatTemplate=template), "configmap").state == "Problem"
+    has = {FILES: ApiAnswer({"data": {"b": ""}})}
+    assert of(found_of(has, chatTemplate=template), "configmap").state == "Problem"
+
+
 def test_a_file_in_a_config_map_must_be_there() -> None:
     file = {"configMap": {"name": "files", "key": "a.json"}}
     given = [workload(dataset={"shareGPT": {"file": file}})]
