@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import escape
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from pydantic import Field, ValidationError
@@ -68,11 +68,23 @@ class Marker(Message):
 
 
 def wanted_files(files: Iterable[RemoteFile]) -> tuple[RemoteFile, ...]:
-    """Return the files that a server needs: one format of the weights, and all that is small."""
+    """Return the files that a server needs: one format of the weights, and all that is small.
+
+    Another format is left out only below a folder with safetensors: those of a part of the model in
+    a folder of its own do not replace the weights beside that folder.
+    """
     given = tuple(files)
-    if not any(file.path.endswith(".safetensors") for file in given):
-        return given
-    return tuple(file for file in given if not file.path.endswith(_OTHER_FORMATS))
+    folders = {
+        PurePosixPath(file.path).parent
+        for file in given
+        if file.path.endswith(".safetensors")
+    }
+    return tuple(
+        file
+        for file in given
+        if not file.path.endswith(_OTHER_FORMATS)
+        or folders.isdisjoint(PurePosixPath(file.path).parents)
+    )
 
 
 @dataclass(frozen=True, slots=True)

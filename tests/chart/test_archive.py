@@ -181,6 +181,12 @@ def test_exactly_one_place_is_named(archive: Object) -> None:
     assert "archive.claim" in said
 
 
+def test_values_of_an_older_release_lack_its_schedule() -> None:
+    said = refusal({"archive": S3["archive"] | {"schedule": None}})
+    assert "archive.schedule" in said
+    assert "--reset-then-reuse-values" in said
+
+
 @pytest.mark.parametrize("name", ["bench-benchrun", "bench-benchrun-release"])
 def test_its_account_is_nobody_elses(name: str) -> None:
     archive = S3["archive"] | {"serviceAccount": {"name": name}}

@@ -21,6 +21,9 @@
 {{- if eq (empty .place) (empty .claim) -}}
 {{- fail "\n\narchive.enabled needs archive.place, an address such as s3://BUCKET/PREFIX, or archive.claim, the name of a claim: one of the two.\n" -}}
 {{- end -}}
+{{- if not .schedule -}}
+{{- fail "\n\narchive.schedule is not set, as in values of an older release that --reuse-values takes: use --reset-then-reuse-values.\n" -}}
+{{- end -}}
 {{- $account := include "benchrun.partAccount" (dict "context" $ "part" "archive") -}}
 {{- if has $account (list (include "benchrun.serviceAccountName" $) (include "benchrun.releaseAccount" $)) -}}
 {{- fail "\n\narchive.serviceAccount.name must be an account of its own: others of this release have other rights, and the storage's credentials are for this one alone.\n" -}}

@@ -21,6 +21,7 @@ RETRY_SECONDS = 60
 """Seconds after which a request is not tried again."""
 _MAX_ERROR_CHARS = 300
 _CODE = re.compile("<Code>([A-Za-z]{1,80})</Code>")
+_PASSWORD = re.compile(r"://[^/\s]*@")
 FORMS: Final = "an absolute path, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX"
 
 
@@ -36,15 +37,15 @@ class Store:
         self.place = place.rstrip("/")
         try:
             self._store = _opened(self.place)
-        except (BaseError, OSError) as error:
-            raise StoreError(f"{self.place}: {_in_short(error)}") from error
+        except BaseException as error:
+            raise _as_ours(error, self.place) from None
 
     def put(self, path: str, data: bytes) -> None:
         """Write a file, whole or not at all; one of that path is replaced. Raises StoreError."""
         try:
             obstore.put(self._store, path, data, use_multipart=False)
-        except (BaseError, OSError, ValueError) as error:
-            raise StoreError(f"{self.place}/{path}: {_in_short(error)}") from error
+        except BaseException as error:
+            raise _as_ours(error, f"{self.place}/{path}") from None
 
     def get(self, path: str, most: int) -> bytes:
         """Return a file of at most `most` bytes. Raises StoreError or FileNotFoundError."""
@@ -57,8 +58,8 @@ class Store:
             return bytes(found.bytes())
         except FileNotFoundError:
             raise FileNotFoundError(f"{self.place}/{path}") from None
-        except (BaseError, OSError, ValueError) as error:
-            raise StoreError(f"{self.place}/{path}: {_in_short(error)}") from error
+        except BaseException as error:
+            raise _as_ours(error, f"{self.place}/{path}") from None
 
 
 def _opened(place: str) -> ObjectStore:
@@ -88,12 +89,30 @@ def _opened(place: str) -> ObjectStore:
     )
 
 
+def _as_ours(error: BaseException, where: str) -> BaseException:
+    """Return what an error of the library is for callers; others, such as Ctrl-C, as they are.
+
+    The library panics, with a class that can't be imported, where a key can't stand in a header.
+    """
+    if isinstance(error, StoreError | BadPlace):
+        return error
+    if isinstance(error, BaseError | OSError | ValueError):
+        return StoreError(f"{where}: {_in_short(error)}")
+    if type(error).__name__ == "PanicException":
+        return StoreError(
+            f"{where}: the variables of the storage can't be used: one of AWS_ACCESS_KEY_ID, "
+            "AWS_SESSION_TOKEN, AWS_REGION and AWS_ENDPOINT_URL has a line end or a space"
+        )
+    return error
+
+
 def _in_short(error: Exception) -> str:
     """Return an error on one line, of a storage's answer only its code.
 
-    The answer can hold the request as it was signed.
+    The answer can hold the request as it was signed, an address can hold a password, and bytes
+    between brackets are those of a key that can't be read.
     """
-    text = str(error)
+    text = _PASSWORD.sub("://", str(error))
     code = _CODE.search(text)
-    line = text.partition("\n")[0].partition("<")[0].strip()
+    line = re.split(r"<|\[\d+, ", text.partition("\n")[0], maxsplit=1)[0].strip()
     return line[:_MAX_ERROR_CHARS] + (f" {code[1]}" if code else "")

@@ -264,10 +264,17 @@ def _is_chosen(spec: raw.Object, node: raw.Object) -> bool:
     )
     terms = list(raw.mappings(required.get("nodeSelectorTerms")))
     fields = {"metadata.name": name_of(node)}
-    return not terms or any(
-        all(holds(e, labels) for e in raw.mappings(term.get("matchExpressions")))
-        and all(holds(e, fields) for e in raw.mappings(term.get("matchFields")))
-        for term in terms
+    return not terms or any(_meets(term, labels, fields) for term in terms)
+
+
+def _meets(term: raw.Object, labels: raw.Object, fields: raw.Object) -> bool:
+    """Return whether a node meets a term of an affinity; none meets an empty one."""
+    of_labels = list(raw.mappings(term.get("matchExpressions")))
+    of_fields = list(raw.mappings(term.get("matchFields")))
+    return (
+        bool(of_labels or of_fields)
+        and all(holds(each, labels) for each in of_labels)
+        and all(holds(each, fields) for each in of_fields)
     )
 
 

@@ -86,6 +86,7 @@ class Reference:
     name: str
     key: str = ""
     is_written: bool = False  # Whether a claim is mounted to be written as well.
+    is_optional: bool = False  # Whether a pod does without this volume.
 
 
 def references_of(pod: PlannedPod) -> Iterator[Reference]:
@@ -123,7 +124,11 @@ def _of_volume(volume: raw.Object) -> Iterator[Reference]:
             keys = [
                 raw.text(i.get("key")) for i in raw.mappings(source.get("items"))
             ]
-            yield from (Reference(kind, name, key) for key in keys or [""])
+            is_optional = source.get("optional") is True
+            yield from (
+                Reference(kind, name, key, is_optional=is_optional)
+                for key in keys or [""]
+            )
 
 
 def _of_variable(source: raw.Object) -> Iterator[Reference]:
@@ -137,7 +142,10 @@ def _of_variable(source: raw.Object) -> Iterator[Reference]:
 
 
 def _of_spec(target: RunTarget) -> Iterator[Reference]:
-    """Yield what the client looks for: the endpoint's Service, and datasets in ConfigMaps."""
+    """Yield what the client looks for, and the run can't do without, although its pod starts.
+
+    These are the endpoint's Service, datasets in ConfigMaps, and the chat template.
+    """
     endpoint = target.spec.endpoint
     if endpoint is not None and endpoint.service_ref is not None:
         yield Reference(SERVICE, endpoint.service_ref.name)
@@ -145,6 +153,9 @@ def _of_spec(target: RunTarget) -> Iterator[Reference]:
         file = workload.dataset.file
         if file is not None and file.config_map is not None:
             yield Reference(CONFIG_MAP, file.config_map.name, file.config_map.key)
+    template = target.spec.chat_template
+    if template is not None and (given := template.config_map) is not None:
+        yield Reference(CONFIG_MAP, given.name, given.key)
 
 
 def reference_check(target: RunTarget) -> Check:
@@ -193,6 +204,14 @@ def _reference(
     roles = " and ".join(dict.fromkeys(pod.role for pod in pods))
     if answer.trouble == "NotFound":
         field = kind.field.format(pod=pods[0].place.pod)
+        if all(each.is_optional for each in same):
+            yield warning(
+                name,
+                subject=subject,
+                sentence=f"is not there; it is optional, so {roles} start without it",
+                remedy=f"Create it if it is needed, or change {field}.",
+            )
+            return
         yield problem(
             name,
             subject=subject,
@@ -204,7 +223,7 @@ def _reference(
         where = namespace if "{namespace}" in kind.path else ""
         yield unread(name, subject, answer, f"get {kind.plural}", namespace=where)
         return
-    keys = [each.key for each in same if each.key]
+    keys = [each.key for each in same if each.key and not each.is_optional]
     has = {
         *raw.mapping(answer.found.get("data")),
         *raw.mapping(answer.found.get("binaryData")),
@@ -239,7 +258,8 @@ def _claim(
         yield _unbound(claim, make_problem, answers)
     given = raw.mapping(claim.get("spec")).get("accessModes")
     modes = [raw.text(mode) for mode in given] if isinstance(given, list) else []
-    count = sum(pod.count for pod in {pod.role: pod for pod in pods}.values())
+    # A pod may name the claim twice; leader and workers of a group have one role, but are two.
+    count = sum(pod.count for pod in {id(pod): pod for pod in pods}.values())
     if modes == ["ReadWriteOncePod"] and count > 1:
         yield make_problem(
             problem,

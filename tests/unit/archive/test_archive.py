@@ -4,11 +4,12 @@ import copy
 import gzip
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun.archive import contents, main as archiver
+from benchrun.archive import contents, main as archiver, store as storage
 from benchrun.archive.contents import ArchivedRun, BadArchive
 from benchrun.archive.store import BadPlace, Store
 from benchrun.observe import child_of
@@ -22,6 +23,16 @@ from unit.release.test_release import run as started
 RUN = finished_run()
 FOLDER = f"lab/judged-{UID}"
 STATUS = "/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns"
+
+
+SERVER = {
+    "AWS_ACCESS_KEY_ID": "key",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "AWS_REGION": "here",
+    "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+    "AWS_ALLOW_HTTP": "true",
+}
+"""Variables of a storage where nobody listens."""
 
 
 def another(name: str, namespace: str = "lab", **status: Any) -> Json:
@@ -324,6 +335,47 @@ def test_a_place_that_is_none_or_has_credentials_is_refused(place: str) -> None:
     with pytest.raises(BadPlace) as refused:
         Store(place)
     assert "secret" not in str(refused.value)
+
+
+def test_a_place_whose_path_can_t_be_one_is_an_error_of_the_storage() -> None:
+    with pytest.raises(contents.StoreError):
+        Store("s3://bucket/../prefix")
+
+
+def test_a_key_with_a_line_end_is_an_error_of_the_storage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in SERVER.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key\n")
+    store = Store("s3://bucket/prefix")
+    for use in (lambda: store.put("a", b""), lambda: store.get("a", 1)):
+        with pytest.raises(contents.StoreError) as refused:
+            use()
+        assert "AWS_ACCESS_KEY_ID" in str(refused.value)
+
+
+def test_errors_show_neither_a_password_nor_the_bytes_of_a_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(storage, "RETRY_SECONDS", 0)
+    address = SERVER["AWS_ENDPOINT_URL"].replace("//", "//user:pass@word@")
+    for name, value in (SERVER | {"AWS_ENDPOINT_URL": address}).items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(contents.StoreError) as refused:
+        Store("s3://bucket/prefix").put("a", b"")
+    assert "http://127.0.0.1" in str(refused.value)
+    assert not {"user", "pass", "word"} & {
+        *re.findall("[a-z]+", str(refused.value))
+    }
+
+    # A key in JSON whose line ends were escaped twice.
+    pem = r"-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBgkq\\n-----END PRIVATE KEY-----"
+    account = {"private_key": pem, "private_key_id": "k", "client_email": "e"}
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT_KEY", json.dumps(account))
+    with pytest.raises(contents.StoreError) as refused:
+        Store("gs://bucket/prefix")
+    assert str(list(b"MIIEv"))[1:-1] not in str(refused.value)
 
 
 def test_a_name_that_leads_elsewhere_has_no_folder() -> None:

@@ -63,6 +63,17 @@ def test_of_weights_in_several_formats_those_that_servers_read_are_wanted() -> N
     assert names("a.json", *others) == ["a.json", *others]
 
 
+def test_safetensors_of_a_part_do_not_replace_the_weights_beside_its_folder() -> (
+    None
+):
+    part = ["part/model.safetensors", "part/pytorch_model.bin", "part/old/c.00.pth"]
+    assert names("pytorch_model.bin", "parts/m.bin", *part) == [
+        "pytorch_model.bin",
+        "parts/m.bin",
+        "part/model.safetensors",
+    ]
+
+
 def test_a_commit_is_complete_only_with_its_marker_and_every_file(
     shelf: Shelf,
 ) -> None:

@@ -169,6 +169,10 @@ def test_an_affinity_chooses_by_labels_and_by_name() -> None:
     assert placed(node("b"), pod=by_name).state == "Problem"
 
 
+def test_a_term_of_an_affinity_without_expressions_chooses_no_node() -> None:
+    assert placed(node(), pod=affinity()).state == "Problem"
+
+
 @pytest.mark.parametrize(
     ("operator", "values", "met"),
     [

@@ -85,6 +85,24 @@ def test_a_claim_that_is_not_bound(storage: ApiAnswer, state: str) -> None:
     assert of(lines, "persistentvolumeclaim").state == state
 
 
+@pytest.mark.parametrize(
+    ("mode", "state"),
+    [
+        ("ReadWriteMany", "Ok"),
+        ("ReadWriteOnce", "Warning"),
+        ("ReadWriteOncePod", "Problem"),
+    ],
+)
+def test_leader_and_worker_of_one_server_both_need_its_claim(
+    mode: str, state: str
+) -> None:
+    server = a_server(nodesPerReplica=2, compileCacheClaim="weights")
+    found = of(
+        found_of({CLAIM: claim(mode)}, server=server), "persistentvolumeclaim"
+    )
+    assert found.state == state
+
+
 def test_a_claim_that_is_written_must_not_be_read_only() -> None:
     volume = {"name": "out", "persistentVolumeClaim": {"claimName": "weights"}}
     server = a_server(pod={"volumes": [volume]})
@@ -102,6 +120,24 @@ def test_a_secret_must_have_its_key(data: Json, state: str) -> None:
     assert found.state == state
     if state == "Problem":
         assert "token" in found.sentence
+
+
+def test_an_optional_volume_that_is_missing_is_no_problem() -> None:
+    source = {"secretName": "hf", "optional": True}
+    server = a_server(pod={"volumes": [{"name": "v", "secret": source}]})
+    assert of(found_of({}, server=server), "secret").state == "Warning"
+    needed = found_of({}, server=server, model=FROM_HUB)
+    assert of(needed, "secret").state == "Problem"
+    source["items"] = [{"key": "t", "path": "t"}]
+    empty = {SECRET: ApiAnswer({"kind": "Secret", "data": {}})}
+    assert of(found_of(empty, server=server), "secret").state == "Ok"
+
+
+def test_the_chat_templates_optional_volume_is_needed() -> None:
+    template = {"configMap": {"name": "files", "key": "a.jinja"}}
+    assert of(found_of({}, chatTemplate=template), "configmap").state == "Problem"
+    has = {FILES: ApiAnswer({"data": {"b": ""}})}
+    assert of(found_of(has, chatTemplate=template), "configmap").state == "Problem"
 
 
 def test_a_file_in_a_config_map_must_be_there() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 
-from benchrun import api
+from benchrun import api, plan
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.throughput import arrivals_reason, common, compared_figure
 from benchrun.measure import (
@@ -31,6 +31,8 @@ ONE_START = (
 )
 _SQUARED_SECOND = 1 / 12
 """Squared error in s² of an instant that is known to the second, as Kubernetes tells them."""
+_UNEQUAL_PULLS_SECONDS = 1.0
+"""Seconds from which on pulls differ by more than the instants of a start are known to."""
 FEW_SERVERS = (
     f"percentiles are compared only with {api.MIN_SERVERS_OF_PERCENTILES} or more "
     "servers on each side"
@@ -146,7 +148,10 @@ def start_figure(side: Sequence[MeasuredRun]) -> NoisyFigure:
     Whether a node has an image is chance, and not the configuration's merit. Each run gives one
     value, so that the noise is that of fresh servers.
     """
-    found = [(run, time_to_ready(run.status.servers)) for run in side]
+    found = [
+        (run, time_to_ready(run.status.servers, nodes=plan.nodes(run.spec)))
+        for run in side
+    ]
     for run, seconds in found:
         if not isinstance(seconds, float):
             return NoisyFigure(None, problem=f"{run.name}: {seconds}")
@@ -157,8 +162,14 @@ def start_figure(side: Sequence[MeasuredRun]) -> NoisyFigure:
     return _over_servers(side, values, least_error=max(ROUNDING_ERROR, second))
 
 
-def time_to_ready(servers: Sequence[api.ServerStatus]) -> float | str:
-    """Return the seconds from scheduled to healthy less the pull of images, or why not known."""
+def time_to_ready(
+    servers: Sequence[api.ServerStatus], *, nodes: int = 1
+) -> float | str:
+    """Return the seconds from scheduled to healthy less the pull of images, or why not known.
+
+    The end is that of the last pod, and of each role the pull of the first pod is known. So of
+    several pods it must be known that none waited for its image while others did not.
+    """
     seconds = [each.seconds_to_ready for each in servers]
     pulls = [
         None if each.startup is None else each.startup.image_pull_seconds
@@ -171,6 +182,12 @@ def time_to_ready(servers: Sequence[api.ServerStatus]) -> float | str:
         return "its server restarted"
     if (pulled := known(pulls)) == [] or len(pulled) < len(pulls):
         return "how long its image was pulled is not known"
+    if nodes > 1 or any(each.replicas > 1 for each in servers):
+        return (
+            "how long the image was pulled is known of the first of its pods alone"
+        )
+    if max(pulled) - min(pulled) > _UNEQUAL_PULLS_SECONDS:
+        return "its roles pulled their images for different times"
     rest = max(ready) - max(pulled)
     return rest if 0 < rest < math.inf else "its time to ready is not known"
 

@@ -8,7 +8,7 @@ from benchrun.api import KEYS, STARTUP
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.figures import time_to_ready
 from unit.judge.comparison.sides import LOAD_POINT, compared, run, words
-from unit.plan.specs import spec
+from unit.plan.specs import spec, spec_body
 from unit.sweep.test_table import tabled
 
 
@@ -139,6 +139,24 @@ def test_a_gate_on_it_fails_where_it_regressed() -> None:
 def test_the_time_of_several_roles_is_that_of_the_last_one() -> None:
     one, other = (started("x", seconds).status.servers[0] for seconds in (5.0, 9.0))
     assert time_to_ready([one, other]) == 9.0
+
+
+def test_what_one_role_pulled_is_not_taken_from_the_time_of_another() -> None:
+    slow = started("x", 100.0).status.servers[0]
+    pulled = started("x", 100.0, pull=80.0).status.servers[0]
+    assert isinstance(time_to_ready([slow, pulled]), str)
+    assert time_to_ready([pulled, pulled]) == 20.0
+
+
+def test_of_several_pods_the_pull_of_the_first_is_not_that_of_all() -> None:
+    two = started("x", 360.0).status.servers[0].model_copy(update={"replicas": 2})
+    assert isinstance(time_to_ready([two]), str)
+    body = {**spec_body()["server"], "nodesPerReplica": 2}
+    several = spec(server=body)
+    spread = [started(f"y{n}", 60.0 + n, run_spec=several) for n in range(4)]
+    (point,) = compared(spread[:2], spread[2:], "TimeToReady").load_points
+    assert point.changes[0].word == "NotComparable"
+    assert "first" in (point.changes[0].reason or "")
 
 
 def test_a_sweep_has_a_row_for_the_start_of_each_variant() -> None:
