@@ -320,12 +320,22 @@ def _restarted_as(state: RunState, role: str) -> Pod | None:
         for pod in pods
         if (pod.restarts and _is_after(pod.started_at, began))
         or _is_after(pod.created_at, ready)
+        or _is_down(state, pod)
     ]
     if not pods or not (restarted or replaced or within):
         return None
     return next(
         (each for each in (*within, *pods) if each.ending is not None), pods[-1]
     )
+
+
+def _is_down(state: RunState, pod: Pod) -> bool:
+    """Return whether a server's container has ended while it is measured.
+
+    The kubelet may start it again only later, and until then its restarts are those of before.
+    """
+    measured = state.measuring_started and state.spec.offline is None
+    return measured and pod.terminated is not None and not pod.deleting
 
 
 def _is_after(at: datetime | None, other: datetime | None) -> bool:

@@ -45,6 +45,9 @@ FOUR_SECONDS = {
 }
 """A stage of four requests that take a second each, at 50 ms a token. Twenty of them are 80
 seconds."""
+AT_A_RATE = FOUR_SECONDS | {"load": {"requestRates": ["1"]}}
+"""The same four seconds, also where no request is answered: users whose connections are refused end
+all stages before anybody hears of the server's end."""
 LATE: dict[str, dict[str, Any]] = {
     "slow": {"args": ("--sim-load-seconds=600",), "startupDeadlineSeconds": 60},
     "late": {
@@ -56,7 +59,7 @@ LATE: dict[str, dict[str, Any]] = {
     # Its load goes on for long enough to be cut short: what only fails at once is measured.
     "first-request": {
         "args": ("--sim-die-after-requests=1",),
-        "workloads": [FOUR_SECONDS],
+        "workloads": [AT_A_RATE],
         "repeats": 20,
     },
     "mortal": {"args": ("--sim-die-after-requests=13",), "repeats": 4},

@@ -62,6 +62,11 @@ def reason_of(scene: Scene) -> str:
         ),
         pytest.param(
             "True (ServerRestarted)",
+            Scene().measuring().pod("server", terminated=SERVER_DIED),
+            id="server ended mid-stage, and is not started again yet",
+        ),
+        pytest.param(
+            "True (ServerRestarted)",
             REPLACED,
             id="server's pod was replaced mid-stage",
         ),
