@@ -111,6 +111,7 @@ def _causes(
     yield _restarted(state)
     # the failure of a client without a server is only a consequence
     yield _terminal(server)
+    yield _down(state)
     yield _key_replaced(state)
     if mismatch is not None:
         yield Ending(
@@ -283,8 +284,30 @@ def _restarted(state: RunState) -> Ending | None:
     ):
         return None
     found = (_restarted_as(state, role) for role in state.server_roles)
-    if (pod := next((pod for pod in found if pod is not None), None)) is None:
+    pod = next((pod for pod in found if pod is not None), None)
+    return None if pod is None else _ended_while_measured(pod)
+
+
+def _down(state: RunState) -> Ending | None:
+    """Return the ending of a run whose server has ended and runs not again yet; else None.
+
+    The kubelet may wait before it starts it again, and until then its restarts are those of before.
+    """
+    if not state.measuring_started or state.spec.server is None:
         return None
+    ended = (
+        pod
+        for pod in state.serving
+        # A pod that has failed as a whole is diagnosed by why it did.
+        if pod.terminated is not None
+        and pod.phase == "Running"
+        and not pod.deleting
+    )
+    pod = next(ended, None)
+    return None if pod is None else _ended_while_measured(pod, "ended")
+
+
+def _ended_while_measured(pod: Pod, verb: str = "restarted") -> Ending:
     last = pod.last_terminated or pod.terminated
     code = f", exit code {last.exit_code}" if last is not None else ""
     which = (
@@ -293,7 +316,7 @@ def _restarted(state: RunState) -> Ending | None:
         else f"the server of the role {pod.role}"
     )
     message = (
-        f"{which} restarted while it was measured (pod {pod.name}{code}); later stages would be "
+        f"{which} {verb} while it was measured (pod {pod.name}{code}); later stages would be "
         "on another server"
     )
     return Ending(Reason.SERVER_RESTARTED, message)
@@ -320,22 +343,12 @@ def _restarted_as(state: RunState, role: str) -> Pod | None:
         for pod in pods
         if (pod.restarts and _is_after(pod.started_at, began))
         or _is_after(pod.created_at, ready)
-        or _is_down(state, pod)
     ]
     if not pods or not (restarted or replaced or within):
         return None
     return next(
         (each for each in (*within, *pods) if each.ending is not None), pods[-1]
     )
-
-
-def _is_down(state: RunState, pod: Pod) -> bool:
-    """Return whether a server's container has ended while it is measured.
-
-    The kubelet may start it again only later, and until then its restarts are those of before.
-    """
-    measured = state.measuring_started and state.spec.offline is None
-    return measured and pod.terminated is not None and not pod.deleting
 
 
 def _is_after(at: datetime | None, other: datetime | None) -> bool:

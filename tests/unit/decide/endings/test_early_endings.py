@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from benchrun.decide import Answer, LogTail
+from benchrun.observe import Termination
 from unit.decide.scenes import (
     FIRST_REQUEST,
     HEALTHY,
@@ -62,7 +63,9 @@ def reason_of(scene: Scene) -> str:
         ),
         pytest.param(
             "True (ServerRestarted)",
-            Scene().measuring().pod("server", terminated=SERVER_DIED),
+            Scene()
+            .measuring()
+            .pod("server", terminated=Termination(1, "Error", "")),
             id="server ended mid-stage, and is not started again yet",
         ),
         pytest.param(
