@@ -120,8 +120,6 @@ class Engine:
     serve_args: Callable[[ServedFiles, Sequence[str]], list[str]]
     """Return the arguments for a model, its path or hub id first, without those that the command,
     if it replaces the entry point, already contains."""
-    filled_in: Callable[[Sequence[str], ServedFiles], list[str]]
-    """Return the command that replaces the entry point, with values for its placeholders."""
     owned_flag: Callable[[Sequence[str]], tuple[int, str] | None]
     """Return the position of the user's first flag that only the operator may set, and a message
     that says what to do instead; None if there is none."""
@@ -215,6 +213,18 @@ class Engine:
     def __deepcopy__(self, _: object) -> Self:
         """Return the engine itself: it never changes, and engines are compared by identity."""
         return self
+
+    def filled_in(self, command: Sequence[str], model: ServedFiles) -> list[str]:
+        """Return the command that replaces the entry point, with values for its placeholders."""
+        values = {
+            "$(MODEL)": model.path,
+            "$(SERVED_NAME)": model.name,
+            "$(PORT)": str(self.port),
+        }
+        filled = list(command)
+        for placeholder, value in values.items():
+            filled = [word.replace(placeholder, value) for word in filled]
+        return filled
 
     def points_up(self, error: str) -> bool:
         """Return whether an error only refers to its cause earlier in the log."""

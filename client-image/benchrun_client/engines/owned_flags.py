@@ -3,14 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 
-def filled_in(command: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Return a command with values for its placeholders, such as `$(MODEL)`."""
-    filled = list(command)
-    for placeholder, value in values.items():
-        filled = [word.replace(placeholder, value) for word in filled]
-    return filled
-
-
 def first_owned(
     words: Sequence[str],
     owned: Mapping[str, str],

@@ -37,7 +37,6 @@ LLAMACPP = Engine(
     nodes=None,
     transfer=None,
     serve_args=launch.serve_args,
-    filled_in=launch.filled_in,
     owned_flag=launch.owned_flag,
     command_problem=launch.command_problem,
     refused_variables=launch.REFUSED_VARIABLES,

@@ -159,16 +159,6 @@ def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
     return [*words, "--host", "0.0.0.0", "--metrics"]
 
 
-def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
-    """Return a command with values for its placeholders."""
-    values = {
-        "$(MODEL)": model.path,
-        "$(SERVED_NAME)": model.name,
-        "$(PORT)": str(PORT),
-    }
-    return owned_flags.filled_in(command, values)
-
-
 def owned_flag(
     words: Sequence[str], *, placeholders: Mapping[str, str] | None = None
 ) -> tuple[int, str] | None:

@@ -26,7 +26,6 @@ SGLANG = Engine(
     nodes=None,
     transfer=None,
     serve_args=launch.serve_args,
-    filled_in=launch.filled_in,
     owned_flag=launch.owned_flag,
     command_problem=launch.command_problem,
     refused_variables={},

@@ -47,7 +47,6 @@ VLLM = Engine(
         args=launch.transfer_args,
     ),
     serve_args=launch.serve_args,
-    filled_in=launch.filled_in,
     owned_flag=launch.owned_flag,
     command_problem=launch.command_problem,
     refused_variables=launch.REFUSED_VARIABLES,
