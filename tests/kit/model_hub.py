@@ -198,10 +198,12 @@ class Handler(BaseHTTPRequestHandler):
         sent = body[: len(body) // 2] if half else body
         for start in range(0, len(sent), _CHUNK):
             chunk = sent[start : start + _CHUNK]
-            self.wfile.write(chunk)
             if name is not None:
+                # Before it is sent: who has read it may look at once how much there was.
                 with self.shelf.lock:
                     self.shelf.handed_out[name] += len(chunk)
+            self.wfile.write(chunk)
+            if name is not None:
                 time.sleep(self.shelf.seconds_a_chunk)
         if half:
             self.close_connection = True
