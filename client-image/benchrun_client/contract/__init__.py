@@ -32,6 +32,7 @@ from benchrun_client.contract.base import (
     Api,
     Message,
     SamplingParams,
+    in_short,
     other_schema,
     printable,
 )
@@ -326,6 +327,7 @@ __all__ = [
     "failed_ratio",
     "find_plateau",
     "in_flight",
+    "in_short",
     "interval",
     "is_bounded",
     "is_rare",

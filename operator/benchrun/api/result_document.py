@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Literal, Self
 
-from benchrun_client.contract import unpacked
-from pydantic import Field, ValidationError, model_validator
+from benchrun_client.contract import in_short, unpacked
+from pydantic import Field, model_validator
 from pydantic_core import from_json
 
 from benchrun.api.base import StatusModel
@@ -433,13 +433,10 @@ def read_result(text: bytes) -> ResultDocument:
             f"not a {RESULT_SCHEMA} document: {where}: the number is out of range"
         )
     try:
-        return ResultDocument.model_validate(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise ValueError(
-            f"not a {RESULT_SCHEMA} document: {where}: {first['msg']}"
-        ) from None
+        with in_short():
+            return ResultDocument.model_validate(body)
+    except ValueError as error:
+        raise ValueError(f"not a {RESULT_SCHEMA} document: {error}") from None
 
 
 def _out_of_range(value: object, where: str) -> str | None:

@@ -12,7 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from benchrun_client.contract import in_short
+from pydantic import Field
 from pydantic_core import from_json
 
 from benchrun import names
@@ -262,11 +263,10 @@ def read_index(data: bytes) -> ArchiveIndex:
             f"{INDEX} is not {ARCHIVE_SCHEMA}, but {str(schema)[:60]!r}"
         )
     try:
-        return ArchiveIndex.model_validate(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise BadArchive(f"{INDEX}: {where}: {first['msg']}") from None
+        with in_short():
+            return ArchiveIndex.model_validate(body)
+    except ValueError as error:
+        raise BadArchive(f"{INDEX}: {error}") from None
 
 
 # Returns the file of a name, of at most so many bytes. Raises FileNotFoundError or StoreError.
