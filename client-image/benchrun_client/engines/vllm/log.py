@@ -162,13 +162,23 @@ def _found(
 #     Directly load AOT compilation from path /tmp/.cache/vllm/torch_compile_cache/..
 #     Cache the graph of compile range (1, 2048) for later use            "shape" in older versions
 #     Compiling a graph for compile range (1, 2048) takes 12.34 s
+#     saved AOT compiled function to /tmp/.cache/vllm/torch_compile_cache/..      without graphs, as on
+#                                                                                 CPUs, the only one
 
-_CACHE_WORDS = ("Directly load ", "Cache the graph ", "Compiling a graph ")
+_CACHE_WORDS = (
+    "Directly load ",
+    "Cache the graph ",
+    "Compiling a graph ",
+    "save AOT ",
+    "saved AOT ",
+)
 _CACHE_LINES: Mapping[str, re.Pattern[str]] = {
     "loaded": re.compile(
         r"(Directly load (?:the compiled graph|the cached graph|AOT compilation))"
     ),
-    "compiled": re.compile(r"(Cache the graph |Compiling a graph )"),
+    "compiled": re.compile(
+        r"(Cache the graph |Compiling a graph |saved? AOT compiled function to )"
+    ),
 }
 
 

@@ -90,6 +90,14 @@ COMPILED = (
     "use\nINFO 11-21 10:00:55 [backends.py:398] Compiling a graph for compile range (1, 2048) "
     "takes 12.34 s"
 )
+SAVED_WHOLE = (
+    "(Worker pid=28857) INFO 11-30 01:18:44 [decorators.py:743] [backbone] saved AOT compiled "
+    "function to /compile-cache/0/vllm/torch_compile_cache/torch_aot_compile/186c/rank_0_0/model"
+)
+NOT_SAVED = (
+    "(Worker pid=28857) WARNING 11-30 01:18:44 [decorators.py:749] [backbone] unable to save AOT "
+    "compiled function to /compile-cache/0/vllm/torch_aot_compile/186c/model: Permission denied"
+)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +107,8 @@ COMPILED = (
         pytest.param(LOADED_WHOLE, True, id="all at once"),
         pytest.param(COMPILED, False, id="compiled"),
         pytest.param(f"{LOADED}\n{COMPILED}", False, id="a part was compiled"),
+        pytest.param(SAVED_WHOLE, False, id="all at once, compiled"),
+        pytest.param(NOT_SAVED, False, id="compiled, and not kept"),
         pytest.param(GPU_0_32, None, id="not told"),
     ],
 )
