@@ -1,11 +1,12 @@
 """Whether a load point's row is true of its load, though its stages begin with an empty server.
 
 The truth of each load is that of a server in its steady state, over so many requests that its own
-chance is small. A mean is right if rows show it on average, a percentile if as many rows show more
-as less: a percentile that lies at the edge of a step of the server is one step too high or too low
-by chance, and the mean of both is no percentile. Load points are added until chance is small. It
-also shows what slow changes of a server make of Met. The whole path of the product is used, from
-records to rows.
+chance is small. A mean is right if rows show it on average, a percentile if rows show it on average
+or if as many rows show more as less: many requests take the same whole number of steps, and a
+percentile at the edge of such a number is one step too high or too low by chance. What is left out
+wrongly moves both. Load points are added until chance no longer decides on which side of the limit
+a figure is. It also shows what slow changes of a server make of Met. The whole path of the product
+is used, from records to rows.
 """
 
 import math
@@ -28,10 +29,12 @@ LATENCIES = ("ttft", "tpot", "e2el")
 TRUTH_REQUESTS = 300_000
 TRUTH_CHAINS = 6
 """Servers whose figures are the truth of a load, on average."""
-POINTS = (32, 64, 128)
-"""Load points of a setting: from one number to the next while a figure is not `PRECISE`."""
-PRECISE = 0.015
-"""Standard error of a figure, as a share of the truth, that is small enough."""
+POINTS = (32, 64, 128, 256, 512)
+"""Load points of a setting: from one number to the next while a figure is not decided."""
+LIMIT = 0.05
+"""Error of a figure that is allowed, as a share of the truth."""
+SURE = 2.0
+"""Standard errors by which a figure must be on one side of `LIMIT` to be decided."""
 LEAST_SHOWN = 8
 """Fewest valid load points of a setting for a meaningful figure."""
 CHUNK = 8
@@ -217,7 +220,7 @@ def _judged(
             tallies[task.setting] += tally
             for name, values in ratios.items():
                 shown[task.setting][name] += values
-        wanted = [setting for setting in wanted if not _is_precise(shown[setting])]
+        wanted = [setting for setting in wanted if not _is_decided(shown[setting])]
     return shown, tallies
 
 
@@ -359,15 +362,23 @@ def _slow_words(task: _Slow) -> Tally:
 # What is counted.
 
 
+class _Typical(NamedTuple):
+    """How far what rows typically show is from the truth, as a share of it."""
+
+    error: float
+    standard_error: float
+
+
 def _errors(shown: Mapping[Setting, Shown]) -> tuple[list[Error], list[Error]]:
     """Return the errors of means and p50, and those of tails."""
     middle: list[Error] = []
     tail: list[Error] = []
     for setting, ratios in shown.items():
         for key, values in _counted(ratios):
+            typical = _typical(key, values)
             error = Error(
-                100 * abs(_typical(key, values) - 1),
-                100 * _standard_error(key, values),
+                100 * typical.error,
+                100 * typical.standard_error,
                 f"{setting} {key}",
             )
             (middle if key.startswith(("mean", "p50")) else tail).append(error)
@@ -380,25 +391,33 @@ def _counted(ratios: Shown) -> Iterator[tuple[str, list[float]]]:
             yield key, values
 
 
-def _is_precise(ratios: Shown) -> bool:
+def _is_decided(ratios: Shown) -> bool:
+    errors = [_typical(key, values) for key, values in _counted(ratios)]
     return all(
-        _standard_error(key, values) <= PRECISE for key, values in _counted(ratios)
+        abs(each.error - LIMIT) >= SURE * each.standard_error for each in errors
     )
 
 
-def _typical(key: str, values: Sequence[float]) -> float:
-    return fmean(values) if key.startswith("mean") else median(values)
+def _typical(key: str, values: Sequence[float]) -> _Typical:
+    on_average = _on_average(values)
+    return (
+        on_average
+        if key.startswith("mean")
+        else min(on_average, _in_the_middle(values))
+    )
 
 
-def _standard_error(key: str, values: Sequence[float]) -> float:
-    """Return the standard error of what is typical; of a median that of its rank."""
+def _on_average(values: Sequence[float]) -> _Typical:
+    return _Typical(abs(fmean(values) - 1), stdev(values) / math.sqrt(len(values)))
+
+
+def _in_the_middle(values: Sequence[float]) -> _Typical:
+    """Return the error of the median, with the standard error of its rank."""
     root = math.sqrt(len(values))
-    if key.startswith("mean"):
-        return stdev(values) / root
     ordered = sorted(values)
     low = max(0, math.floor((len(values) - root) / 2))
     high = min(len(values) - 1, math.ceil((len(values) + root) / 2))
-    return (ordered[high] - ordered[low]) / 2
+    return _Typical(abs(median(values) - 1), (ordered[high] - ordered[low]) / 2)
 
 
 def _error_figures(

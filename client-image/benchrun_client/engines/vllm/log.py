@@ -162,8 +162,7 @@ def _found(
 #     Directly load AOT compilation from path /tmp/.cache/vllm/torch_compile_cache/..
 #     Cache the graph of compile range (1, 2048) for later use            "shape" in older versions
 #     Compiling a graph for compile range (1, 2048) takes 12.34 s
-#     saved AOT compiled function to /tmp/.cache/vllm/torch_compile_cache/..      without graphs, as on
-#                                                                                 CPUs, the only one
+#     saved AOT compiled function to /tmp/.cache/vllm/torch_compile_cache/..  the only one on CPUs
 
 _CACHE_WORDS = (
     "Directly load ",
