@@ -20,10 +20,10 @@ from benchrun.child_kinds import SERVER_KINDS, WORKLOAD
 from benchrun.decide import quota
 from benchrun.decide.condition_table import PhaseStep
 from benchrun.decide.create_and_release import (
-    queued_workload,
     ref_to,
     release_quota,
     release_servers,
+    workload_to_queue,
 )
 from benchrun.decide.decision import Flavors, Ref
 from benchrun.decide.run_state import RunState
@@ -80,7 +80,7 @@ def to_queue(state: RunState) -> tuple[Manifest, ...]:
     is_known = quota.queued_workload(state) is not None
     if queue is None or is_known or not state.facts.context.kueue:
         return ()
-    return (queued_workload(state, queue),)
+    return (workload_to_queue(state, queue),)
 
 
 def flavors_wanted(state: RunState) -> Flavors | None:

@@ -11,6 +11,7 @@ from benchrun import names, plan
 from benchrun.api import BenchmarkRunSpec
 from benchrun.doctor.operators import FoundOperator
 from benchrun.observe import Place
+from benchrun.plan import network_policies
 
 Manifest = dict[str, Any]
 UID = "00000000-0000-4000-8000-000000000000"
@@ -105,7 +106,7 @@ def target_of(
     client_pods = plan.division_of(spec).pods
     for_all = operator.network_policies
     fences = (
-        plan.network_policy_manifests(
+        network_policies.network_policy_manifests(
             owner,
             spec,
             operator_namespace=operator.namespace,

@@ -12,7 +12,7 @@ from benchrun.api import BenchmarkRunSpec, Resources
 from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
 from benchrun.names import API_VERSION, KIND
 from benchrun.plan import planned_variants
-from benchrun_client.contract import ShareGPTData, TextsData
+from benchrun_client.contract.datasets import ShareGPTData, TextsData
 from unit.api.examples import EACH, EXAMPLES, FILES, Example
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -20,7 +20,7 @@ from benchrun.api import (
     plain_text,
 )
 from benchrun.api.sweep import SettingName, VariantName
-from benchrun_client.contract import HuggingFaceData
+from benchrun_client.contract.datasets import HuggingFaceData
 from hypothesis import given, strategies as st
 from pydantic import TypeAdapter, ValidationError
 

@@ -3,7 +3,8 @@
 from typing import Any, ClassVar, Literal
 
 import pytest
-from benchrun_client.contract import DATASETS, AgentData, DatasetFields, RandomData
+from benchrun_client.contract import DATASETS, DatasetFields
+from benchrun_client.contract.datasets import AgentData, RandomData
 from benchrun_client.datasets.random_words import WRITTEN_KINDS
 from benchrun_client.datasets.row_pools import ROW_KINDS
 from benchrun_client.datasets.run_datasets import is_drawn, refuse_unregistered
