@@ -94,6 +94,7 @@ test: lint test-unit devcluster-up images test-chart test-cluster test-e2e ## Al
 test-long: .venv devcluster-up images test-experiments ## The longer proofs: experiments, a second cluster, the client alone, the benchmarks
 	$(PYTEST) tests/devcluster
 	$(PYTEST) tests/client
+	EXAMPLES=400 $(PYTEST) -m hypothesis --numprocesses=auto tests/unit
 	$(DEVCLUSTER) lws
 	$(DEVCLUSTER) argocd
 	$(PYTEST) tests/long $(EXPERIMENTS:%=--ignore=%)

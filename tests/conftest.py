@@ -5,9 +5,11 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is slow, not wrong. In CI the examples are the same every time.
+# A busy machine is slow, not wrong. In CI the examples are the same every time; EXAMPLES=1000 with
+# `-m hypothesis` tries more of them.
 settings.register_profile(
     "benchrun",
+    max_examples=int(os.environ.get("EXAMPLES", "40")),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=os.environ.get("CI") == "true",

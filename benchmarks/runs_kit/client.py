@@ -16,7 +16,6 @@ from benchrun_client.contract import (
     ClientFigures,
     GapCounts,
     Plan,
-    RandomData,
     RequestColumns,
     Sealed,
     ServerEdge,
@@ -24,6 +23,7 @@ from benchrun_client.contract import (
     StageRecord,
     seal,
 )
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.record_server import RecordServer
 from benchrun_client.run_progress import RunProgress
 

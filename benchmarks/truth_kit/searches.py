@@ -20,7 +20,6 @@ from typing import Literal, NamedTuple
 from _records import columns
 from benchrun_client.contract import (
     Limit,
-    RandomData,
     RateLoad,
     RequestColumns,
     SearchPlan,
@@ -28,6 +27,7 @@ from benchrun_client.contract import (
     most_search_stages,
     spelled,
 )
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.search.bisection import (
     LoadResult,
     Position,

@@ -1,6 +1,6 @@
-"""Filling a claim with a model from the hub, at one commit, before a server exists.
+"""Fill a claim with a model from the hub, at one commit, before a server exists.
 
-The files lie in the hub library's own layout under `hub/`. A marker under `benchrun/` says that a
+The files have the hub library's own layout under `hub/`. A marker under `benchrun/` says that a
 commit is complete: it is written last, and only after every file was found with its size. Without
 a marker nothing of a commit is used. Two runs that fill one claim agree by a lease (`FillLease`);
 if it is ever broken, both download the same files, which the library moves into place whole.
@@ -49,14 +49,14 @@ _OTHER_FORMATS = (
     ".pth",
     ".tflite",
 )
-"""Weights that servers don't read where there are safetensors."""
+"""Formats of weights that servers don't read if there are safetensors."""
 
 log = logging.getLogger(__name__)
 Report = Callable[[ModelFiles], object]
 
 
 class Marker(Message):
-    """What says that a commit is complete."""
+    """The marker that a commit is complete."""
 
     schema_: Literal["benchrun.model-cache/1"] = Field(
         "benchrun.model-cache/1", alias="schema"
@@ -68,10 +68,10 @@ class Marker(Message):
 
 
 def wanted_files(files: Iterable[RemoteFile]) -> tuple[RemoteFile, ...]:
-    """Return the files that a server needs: one format of the weights, and all that is small.
+    """Return the files that a server needs: one format of the weights, and all small files.
 
-    Another format is left out only below a folder with safetensors: those of a part of the model in
-    a folder of its own do not replace the weights beside that folder.
+    Other formats are left out only below a folder with safetensors. Safetensors of a part of the
+    model in a folder of its own do not replace the weights beside that folder.
     """
     given = tuple(files)
     folders = {
@@ -117,14 +117,14 @@ class Shelf:
         return self.notes / f"{commit}.json"
 
     def has(self, commit: str, path: str, size: int) -> bool:
-        """Return whether a file of the commit is there with this size."""
+        """Return whether a file of the commit exists with this size."""
         try:
             return (self.snapshot(commit) / path).stat().st_size == size
         except OSError:
             return False
 
     def complete(self, commit: str) -> Marker | None:
-        """Return the marker of a commit, if every file that it lists is there; else None."""
+        """Return the marker of a commit if every file that it lists exists, else None."""
         try:
             with self.marker(commit).open("rb") as file:
                 marker = Marker.model_validate_json(file.read(MAX_MARKER_BYTES))
@@ -155,7 +155,7 @@ class Shelf:
             half.unlink(missing_ok=True)
 
     def done_bytes(self, commit: str, files: Sequence[RemoteFile]) -> int:
-        """Return how many bytes of these files are there, downloads under way included."""
+        """Return how many bytes of these files exist, including unfinished downloads."""
         under_way = self._under_way()
         return sum(
             file.size
@@ -165,7 +165,7 @@ class Shelf:
         )
 
     def _under_way(self) -> dict[str, int]:
-        """Return the bytes of each blob, those of an unfinished download included."""
+        """Return the bytes of each blob, including unfinished downloads."""
         sizes: dict[str, int] = {}
         with contextlib.suppress(OSError), os.scandir(self.blobs) as entries:
             for entry in entries:
@@ -179,11 +179,11 @@ class Shelf:
         return self.hub_directory / ".locks" / self._folder
 
     def unfinished(self) -> frozenset[Path]:
-        """Return the files of downloads that go on, or that nobody can go on with."""
+        """Return the files of unfinished downloads, whether they continue or were abandoned."""
         return frozenset(self.blobs.glob("*.????????.incomplete"))
 
     def sweep(self, *, stale_seconds: float = STALE_SECONDS) -> None:
-        """Delete what a killed download left: nothing can go on with such a file.
+        """Delete the files of killed downloads, which can't be continued.
 
         Only the holder of the lease may call it. One whose lease was taken away may still write: a
         file that was written to within `stale_seconds` is left, by the volume's clock. Without such
@@ -200,7 +200,7 @@ class Shelf:
                 _drop_older(lock, now - stale_seconds)
 
     def _volume_time(self) -> float:
-        """Return the instant that the volume gives to a file that is written now."""
+        """Return the current time by the volume's clock."""
         probe = self.notes / f"now.{uuid.uuid4().hex}"
         try:
             probe.write_bytes(b"0")
@@ -210,7 +210,7 @@ class Shelf:
 
 
 def target_on_claim(target: Target, report: Report) -> Target:
-    """Return the target with its tokenizer taken from the claim, which is filled first.
+    """Fill the claim, and return the target with the tokenizer from the claim.
 
     A target without a claim is returned unchanged. Raises RunFailure.
     """
@@ -224,10 +224,10 @@ def target_on_claim(target: Target, report: Report) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class FillPace:
-    """How patient a client is, in seconds."""
+    """How long a client waits before it tries again or gives up, in seconds."""
 
     try_again: tuple[float, ...] = (2.0, 5.0, 15.0, 45.0)
-    """Pauses after trouble that may pass; the trouble after the last one ends the run."""
+    """Pauses after errors that may pass. An error after the last pause ends the run."""
     look: float = 1.0  # Between two looks at what another run downloads.
     report: float = 3.0  # Between two looks at what is downloaded.
     stale: float = STALE_SECONDS
@@ -252,7 +252,7 @@ class Filling:
         self._waited = False
 
     def fill(self) -> Path:
-        """Return the folder of the model's files once all are there. Raises RunFailure."""
+        """Download the missing files, and return the folder of the model. Raises RunFailure."""
         self._show()
         for pause in (*self._pace.try_again, None):
             try:
@@ -356,9 +356,9 @@ class Filling:
     def _reporting(
         self, commit: str, files: Sequence[RemoteFile]
     ) -> Iterator[None]:
-        """Report how many bytes are there, every few seconds, and when none come.
+        """Report every few seconds how many bytes exist, and whether no more arrive.
 
-        The library retries by itself, for half a minute, and waits for its locks, without a word.
+        The library itself retries for half a minute and waits for locks, without a message.
         """
         over = threading.Event()
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain, cycle, islice
 
 from benchrun_client import contract
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.datasets.random_words import (
     WRITTEN_KINDS,
     Outline,
@@ -87,10 +88,7 @@ def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
 
 def is_written_late(plan: contract.Plan, search: contract.SearchPlan) -> bool:
     """Return whether a search's prompts are written while stages are measured."""
-    return (
-        isinstance(search.data, contract.RandomData)
-        and plan.cache_policy != "Share"
-    )
+    return isinstance(search.data, RandomData) and plan.cache_policy != "Share"
 
 
 def _measured(plan: contract.Plan) -> tuple[contract.Stage, ...]:

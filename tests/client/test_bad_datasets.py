@@ -8,13 +8,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import (
-    CustomData,
-    Data,
-    DataFile,
-    TextsData,
-    TimedTraceData,
-)
+from benchrun_client.contract import Data, DataFile
+from benchrun_client.contract.datasets import CustomData, TextsData, TimedTraceData
 from client.processes import TINY_MODEL, client
 from unit.client.plans import plan, sharegpt, stage
 

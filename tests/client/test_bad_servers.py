@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun_client.contract import Plan, RandomData, RateLoad, Stage
+from benchrun_client.contract import Plan, RateLoad, Stage
+from benchrun_client.contract.datasets import RandomData
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import plan, stage, warmup
 

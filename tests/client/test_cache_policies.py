@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchrun_client.contract import Plan, RandomData, Stage, StageRecord, UsersLoad
+from benchrun_client.contract import Plan, Stage, StageRecord, UsersLoad
+from benchrun_client.contract.datasets import RandomData
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import plan, sharegpt, stage
 

@@ -11,13 +11,13 @@ from statistics import fmean
 import pytest
 from benchrun_client.contract import (
     Plan,
-    RandomData,
     Stage,
     StageRecord,
     ThinkTime,
     UsersLoad,
     UserStartMode,
 )
+from benchrun_client.contract.datasets import RandomData
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import plan, stage, warmup
 

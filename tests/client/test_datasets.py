@@ -12,19 +12,21 @@ from statistics import median
 
 import pytest
 from benchrun_client.contract import (
-    AgentData,
-    CustomData,
     Data,
     DataFile,
     MixData,
     MixPartData,
-    PrefixRepetitionData,
-    RandomData,
     StageRecord,
-    TextsData,
-    TimedTraceData,
     TraceLoad,
     UsersLoad,
+)
+from benchrun_client.contract.datasets import (
+    AgentData,
+    CustomData,
+    PrefixRepetitionData,
+    RandomData,
+    TextsData,
+    TimedTraceData,
 )
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import plan, sharegpt, stage, warmup

@@ -10,7 +10,7 @@ from client.processes import CLIENT_PYTHON, CLIENT_ROOT
 
 SCRIPT = """
 import json, sys
-from benchrun_client.contract import HuggingFaceData
+from benchrun_client.contract.datasets import HuggingFaceData
 from benchrun_client.datasets.text_datasets import read_hugging_face
 from benchrun_client.failures import RunFailure
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from benchrun.api import ServerStatus
 from benchrun.judge.results import Judged, results
-from benchrun_client.contract import RandomData, StageRecord, UsersLoad
+from benchrun_client.contract import StageRecord, UsersLoad
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.engines import ENGINES, ServedFiles
 from client.processes import TINY_MODEL, client, free_port
 from unit.client.plans import plan, stage

@@ -13,14 +13,8 @@ from pathlib import Path
 
 import pytest
 from benchrun.measure import counters
-from benchrun_client.contract import (
-    AtOnceLoad,
-    BatchLoad,
-    DataFile,
-    RandomData,
-    StageRecord,
-    TextsData,
-)
+from benchrun_client.contract import AtOnceLoad, BatchLoad, DataFile, StageRecord
+from benchrun_client.contract.datasets import RandomData, TextsData
 from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON, client, free_port
 from unit.client.plans import plan, stage, warmup
 

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from benchrun_client.contract import DataFile, ShareGPTData, UsersLoad
+from benchrun_client.contract import DataFile, UsersLoad
+from benchrun_client.contract.datasets import ShareGPTData
 from client.processes import TINY_MODEL, client, free_port, simulator
 from kit.counting_proxy import counting_proxy
 from unit.client.plans import plan, stage, warmup

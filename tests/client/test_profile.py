@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from benchrun.judge.explain.profile import profile_status
-from benchrun_client.contract import PROFILE_STAGE, Plan, ProfilePlan, RandomData
+from benchrun_client.contract import PROFILE_STAGE, Plan, ProfilePlan
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.engines import ENGINES
 from benchrun_client.engines.vllm import trace_reader
 from client.processes import TINY_MODEL, client, free_port, simulator

@@ -4,7 +4,8 @@ render and count alike."""
 import hashlib
 from pathlib import Path
 
-from benchrun_client.contract import RandomData, ServedModel, UsersLoad
+from benchrun_client.contract import ServedModel, UsersLoad
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.engines import ENGINES, ServedFiles
 from client.processes import TINY_MODEL, VLLM_PYTHON, client, free_port
 from client.real_servers import vllm_process

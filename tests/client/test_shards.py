@@ -15,12 +15,12 @@ import pytest
 from benchrun_client.contract import (
     ClientProgress,
     Plan,
-    RandomData,
     RateLoad,
     Stage,
     StageRecord,
     UsersLoad,
 )
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.server.round_trips import PAUSE_SECONDS, ROUND_TRIPS
 from client.processes import (
     TINY_MODEL,

@@ -12,7 +12,8 @@ SAMPLED = """
 import json, sys
 from transformers import AutoTokenizer
 from vllm.benchmarks.datasets import ShareGPTDataset
-from benchrun_client.contract import DataFile, ShareGPTData
+from benchrun_client.contract import DataFile
+from benchrun_client.contract.datasets import ShareGPTData
 from benchrun_client.datasets.row_pools import Portion
 from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.tokenizer import TokenCounter

@@ -16,13 +16,13 @@ import pytest
 from benchrun_client.contract import (
     ClientProgress,
     Plan,
-    RandomData,
     RateLoad,
     SamplingParams,
     Stage,
     StageRecord,
     UsersLoad,
 )
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.server.round_trips import PAUSE_SECONDS, ROUND_TRIPS
 from client.processes import TINY_MODEL, VLLM_PYTHON, client, free_port, simulator
 from unit.client.plans import plan, sharegpt, stage, warmup

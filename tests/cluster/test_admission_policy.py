@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from benchrun.plan import Owner, network_policy_manifests
+from benchrun.plan import Owner
+from benchrun.plan.network_policies import network_policy_manifests
 from chart.rendering import Object, render
 from kit.kubectl import RUN, CommandFailed, Namespace, command
 from kit.polling import polling

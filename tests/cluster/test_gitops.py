@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 from kit.kubectl import Namespace, Object
 from unit.api.examples import EXAMPLES
-from unit.decide.recorded_statuses import RECORDED
+from unit.decide.recorded_statuses import recordings
 
 SYNCS: Mapping[str, tuple[str, ...]] = {
     "server-side": ("--server-side", "--field-manager=tool"),
@@ -16,7 +16,7 @@ SYNCS: Mapping[str, tuple[str, ...]] = {
 """Flux, and Argo CD where it is told so, apply on the server; Argo CD else on its own side."""
 STATUS = {
     each.body["kind"]: each.status
-    for each in RECORDED
+    for each in recordings()
     if each.name in ("measured", "sweep measured")
 }
 OURS = [example for example in EXAMPLES if example.kind in STATUS]

@@ -19,7 +19,8 @@ import yaml
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec
 from benchrun.child_kinds import KINDS
-from benchrun.plan import Owner, workload_manifest
+from benchrun.plan import Owner
+from benchrun.plan.queued_workload import workload_manifest
 from kit.kubectl import Namespace, Object, command
 from kit.played import PlayedCluster, PlayedRun, played_cluster
 from kit.runs import condition, simulated_run

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from benchrun.cli.__main__ import main
-from e2e.test_some_namespaces_only import CHART, image
-from kit.installed import taken_away
-from kit.kubectl import RUN, Namespace, Object, command
+from kit.installed import installed_for
+from kit.kubectl import RUN, Namespace, Object
 from kit.runs import SIMULATOR_IMAGE, condition, finished, simulated_run
 
 ARCHIVE = "team-benchrun-archive"
@@ -24,24 +23,9 @@ READ = (
 def team(operator: Namespace, namespace: Namespace) -> Iterator[Namespace]:
     """A namespace with a claim, and with an operator that archives into it."""
     namespace.apply(_claim(), _reader())
-    where = (f"--namespace={namespace.name}", "--wait", "--timeout=2m")
-    values = (
-        "rbac.scope=namespace,rbac.aggregateRoles=false,crds.enabled=false,"
-        "archive.enabled=true,archive.claim=results,archive.schedule=0 0 1 1 *"
-    )
-    with taken_away():
-        command(
-            "helm",
-            "install",
-            "team",
-            str(CHART),
-            *where,
-            f"--set={values}",
-            image("operator"),
-            image("client"),
-        )
+    values = "archive.enabled=true,archive.claim=results,archive.schedule=0 0 1 1 *"
+    with installed_for(namespace, values):
         yield namespace
-        command("helm", "uninstall", "team", "--no-hooks", *where)
 
 
 def _claim() -> Object:

@@ -5,12 +5,10 @@ The exporter is a small web server with a page in the form of NVIDIA's; the oper
 one namespace alone."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from e2e.test_some_namespaces_only import image
-from kit.installed import taken_away
-from kit.kubectl import RUN, Namespace, Object, command
+from kit.installed import installed_for
+from kit.kubectl import RUN, Namespace, Object
 from kit.runs import (
     SIMULATOR_IMAGE,
     children_selector,
@@ -21,7 +19,6 @@ from kit.runs import (
 )
 from unit.measure.gpu_pages import Gpu, gpu_page
 
-CHART = Path(__file__).parents[2] / "charts/benchrun"
 LOAD_SECONDS = 2.0
 WATTS = 250
 MILLIJOULES = "196764132"
@@ -62,19 +59,9 @@ def team(operator: Namespace, namespace: Namespace) -> Iterator[Namespace]:
     namespace.kubectl(
         "wait", "pod/exporter", "--for=condition=Ready", "--timeout=60s"
     )
-    where = (f"--namespace={namespace.name}", "--wait", "--timeout=2m")
-    scope = "rbac.scope=namespace,rbac.aggregateRoles=false,crds.enabled=false"
-    telemetry = f"gpuTelemetry.enabled=true,gpuTelemetry.namespace={namespace.name}"
-    settings = (
-        f"--set={scope}",
-        f"--set={telemetry}",
-        image("operator"),
-        image("client"),
-    )
-    with taken_away():
-        command("helm", "install", "team", str(CHART), *where, *settings)
+    values = f"gpuTelemetry.enabled=true,gpuTelemetry.namespace={namespace.name}"
+    with installed_for(namespace, values):
         yield namespace
-        command("helm", "uninstall", "team", "--no-hooks", *where)
 
 
 def put_page(namespace: Namespace, text: str) -> None:

@@ -1,46 +1,20 @@
 """An operator with rights in one namespace and nowhere else, as docs/install.md installs it: it
 works there and only there."""
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from e2e.conftest import in_a_namespace
-from kit.installed import taken_away
-from kit.kubectl import RUN, CommandFailed, Namespace, command
+from kit.installed import installed_for
+from kit.kubectl import RUN, CommandFailed, Namespace
 from kit.runs import condition, finished, simulated_run
-
-CHART = Path(__file__).parents[2] / "charts/benchrun"
-
-
-def image(name: str) -> str:
-    """Helm's settings for the image of that variable."""
-    repository, _, tag = os.environ.get(
-        f"{name.upper()}_IMAGE", f"docker.io/benchrun/{name}:dev"
-    ).rpartition(":")
-    values = {"operator": "image", "client": "clientImage"}[name]
-    return f"--set={values}.repository={repository},{values}.tag={tag}"
 
 
 @pytest.fixture
 def team(operator: Namespace, namespace: Namespace) -> Iterator[Namespace]:
     """A namespace with an operator of its own, while the one for the whole cluster is away."""
-    where = (f"--namespace={namespace.name}", "--wait", "--timeout=2m")
-    scope = "rbac.scope=namespace,rbac.aggregateRoles=false,crds.enabled=false"
-    with taken_away():
-        command(
-            "helm",
-            "install",
-            "team",
-            str(CHART),
-            *where,
-            f"--set={scope}",
-            image("operator"),
-            image("client"),
-        )
+    with installed_for(namespace):
         yield namespace
-        command("helm", "uninstall", "team", "--no-hooks", *where)
 
 
 @pytest.fixture

@@ -74,15 +74,17 @@ from benchrun.sizing import (
 )
 from benchrun_client.contract import (
     MAX_PACKED_BYTES,
-    AgentData,
-    CustomData,
     DataFile,
     Envelope,
     Failure,
+    unpack_delivery,
+)
+from benchrun_client.contract.datasets import (
+    AgentData,
+    CustomData,
     ShareGPTData,
     TextsData,
     TimedTraceData,
-    unpack_delivery,
 )
 from benchrun_client.datasets.agent import read_conversation
 from benchrun_client.datasets.row_pools import prompts_digest

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kit.tools import tool
-from unit.decide.recorded_statuses import RECORDED
+from unit.decide.recorded_statuses import recordings
 
 DOCS = Path(__file__).parents[2] / "docs"
 LUA = DOCS / "gitops" / "argocd-health.lua"
@@ -21,9 +21,9 @@ class Answer(NamedTuple):
 
 def asked(program: str, *arguments: str | Path) -> dict[str, Answer]:
     """Return what the engine says of every recorded object, by the recording's name."""
-    objects = "\n".join(json.dumps(each.body) for each in RECORDED)
+    objects = "\n".join(json.dumps(each.body) for each in recordings())
     lines = tool(program, *arguments, text=objects).splitlines()
-    names = (each.name for each in RECORDED)
+    names = (each.name for each in recordings())
     return {
         name: Answer(**json.loads(line))
         for name, line in zip(names, lines, strict=True)

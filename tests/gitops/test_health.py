@@ -5,7 +5,7 @@ from functools import cache
 
 import pytest
 from gitops.engines import FLUX, LUA, Answer, asked
-from unit.decide.recorded_statuses import RECORDED, STANDINGS, Recorded
+from unit.decide.recorded_statuses import STANDINGS, Recorded, recordings
 
 ENGINES = {
     "kstatus": ("kstatus",),
@@ -20,13 +20,13 @@ def answers(engine: str) -> dict[str, Answer]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("recorded", RECORDED, ids=lambda each: each.name)
+@pytest.mark.parametrize("recorded", recordings(), ids=lambda each: each.name)
 def test_word(recorded: Recorded, engine: str) -> None:
     expected = STANDINGS[recorded.standing]._asdict()[engine]
     assert answers(engine)[recorded.name].word == expected
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=lambda each: each.name)
+@pytest.mark.parametrize("recorded", recordings(), ids=lambda each: each.name)
 def test_argo_cd_shows_the_operators_words(recorded: Recorded) -> None:
     shown = answers("argo")[recorded.name].message
     own = {each["message"] for each in recorded.status.get("conditions", ())}

@@ -12,7 +12,7 @@ from kit.tools import tool
 from unit.api.agreement import with_defaults
 from unit.api.examples import EXAMPLES, Example
 from unit.api.schemas import RUN_SPEC, SWEEP_SPEC
-from unit.decide.recorded_statuses import RECORDED, STANDINGS, Recorded
+from unit.decide.recorded_statuses import STANDINGS, Recorded, recordings
 
 Json = dict[str, Any]
 SCHEMAS = {"BenchmarkRun": RUN_SPEC, "BenchmarkSweep": SWEEP_SPEC}
@@ -25,7 +25,7 @@ def healths() -> dict[str, Answer]:
     return asked("argocd-engine", "health", LUA)
 
 
-@pytest.mark.parametrize("recorded", RECORDED, ids=lambda each: each.name)
+@pytest.mark.parametrize("recorded", recordings(), ids=lambda each: each.name)
 def test_word(recorded: Recorded) -> None:
     expected = STANDINGS[recorded.standing].argo
     assert healths()[recorded.name].word == expected

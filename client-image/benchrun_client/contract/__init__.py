@@ -17,6 +17,8 @@ Records and acknowledgements need the token whose digest is in the plan, as `Ben
 or `Authorization: Bearer TOKEN`. A client that could not read its plan knows no digest: it shows
 its progress to any caller, and has no records.
 
+The models of datasets are imported from `contract.datasets`, so that a new one needs no line here.
+
 Field names are the JSON names. All durations of requests are integer microseconds; instants are
 Unix microseconds of the client's clock. Both sides refuse unknown fields. Every list, text and
 number is bounded.
@@ -54,25 +56,17 @@ from benchrun_client.contract.certainty import (
 from benchrun_client.contract.datasets import (
     COPY,
     DATASETS,
-    AgentData,
-    CustomData,
     Data,
     DataFile,
     DatasetFacts,
     DatasetFields,
     DrawnLengths,
-    HuggingFaceData,
     Length,
     MixableData,
     MixData,
     MixPartData,
-    PrefixRepetitionData,
-    RandomData,
     S3Object,
-    ShareGPTData,
     SingleData,
-    TextsData,
-    TimedTraceData,
     length_range,
 )
 from benchrun_client.contract.loads import (
@@ -238,7 +232,6 @@ __all__ = [
     "START_TIME",
     "TOKEN_HEADER",
     "Acknowledgement",
-    "AgentData",
     "Api",
     "AtOnceLoad",
     "Axis",
@@ -250,7 +243,6 @@ __all__ = [
     "ClientProgress",
     "Connections",
     "ContractMismatch",
-    "CustomData",
     "Data",
     "DataFile",
     "DatasetFacts",
@@ -265,7 +257,6 @@ __all__ = [
     "GapCounts",
     "GapSample",
     "GapSlices",
-    "HuggingFaceData",
     "InFlight",
     "LatencySample",
     "Length",
@@ -283,11 +274,9 @@ __all__ = [
     "Outcome",
     "Plan",
     "Plateau",
-    "PrefixRepetitionData",
     "Probe",
     "ProfilePlan",
     "ProfileResult",
-    "RandomData",
     "RateLoad",
     "RequestColumns",
     "RequestSample",
@@ -302,16 +291,13 @@ __all__ = [
     "ServedModel",
     "ServerEdge",
     "Shards",
-    "ShareGPTData",
     "SingleData",
     "Stage",
     "StageRecord",
     "StageShape",
     "Streams",
     "Target",
-    "TextsData",
     "ThinkTime",
-    "TimedTraceData",
     "TraceLoad",
     "TraceSummary",
     "UserStart",

@@ -15,12 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchrun_client.contract import (
-    AgentData,
-    DataFile,
-    DatasetFacts,
-    DatasetFields,
-)
+from benchrun_client.contract import DataFile, DatasetFacts, DatasetFields
+from benchrun_client.contract.datasets import AgentData
 from benchrun_client.datasets.files import (
     invalid,
     json_type,

@@ -19,10 +19,9 @@ from benchrun_client.contract import (
     DatasetFacts,
     DatasetFields,
     DrawnLengths,
-    PrefixRepetitionData,
-    RandomData,
     length_range,
 )
+from benchrun_client.contract.datasets import PrefixRepetitionData, RandomData
 from benchrun_client.datasets.row_pools import Portion, PromptRequest, Slot
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter

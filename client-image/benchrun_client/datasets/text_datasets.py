@@ -15,9 +15,8 @@ from dataclasses import replace
 from itertools import dropwhile, islice, repeat
 from typing import Any
 
-from benchrun_client.contract import (
-    COPY,
-    Api,
+from benchrun_client.contract import COPY, Api
+from benchrun_client.contract.datasets import (
     CustomData,
     HuggingFaceData,
     ShareGPTData,

@@ -13,7 +13,8 @@ from functools import cache
 from itertools import chain, cycle, islice
 from typing import Any
 
-from benchrun_client.contract import DatasetFacts, TimedTraceData, WarmupPlan
+from benchrun_client.contract import DatasetFacts, WarmupPlan
+from benchrun_client.contract.datasets import TimedTraceData
 from benchrun_client.datasets.files import (
     MAX_TOKENS,
     field_of,

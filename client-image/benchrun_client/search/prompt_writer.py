@@ -12,7 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from benchrun_client.contract import RandomData, SearchPlan, Stage, Target
+from benchrun_client.contract import SearchPlan, Stage, Target
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.datasets.random_words import Start, WordWriter, write_random
 from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
 from benchrun_client.failures import RunFailure

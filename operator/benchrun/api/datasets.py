@@ -6,7 +6,8 @@ Most datasets are derived from the contract's models.
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from benchrun_client.contract import DATASETS, AgentData, DatasetFields, Length
+from benchrun_client.contract import DATASETS, DatasetFields, Length
+from benchrun_client.contract.datasets import AgentData
 from pydantic import Field, create_model
 from pydantic.alias_generators import to_snake
 

@@ -1,1 +1,1 @@
-"""Archives of ended runs: what they hold, where they are, who writes and who reads them."""
+"""Archives of ended runs: their content, their storage, the job that writes them."""

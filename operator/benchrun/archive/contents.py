@@ -1,8 +1,8 @@
-"""What the archive of a run holds: pure, bytes in and bytes out.
+"""The content of the archive of a run. Pure: bytes in, bytes out.
 
-The folder `NAMESPACE/NAME-UID` has files that are called by their SHA-256, and `index.json`, which
-names them. The index is written last, so a folder without one is not an archive yet. Nothing in it
-depends on when or by whom it was written: the same run gives the same bytes.
+The folder `NAMESPACE/NAME-UID` has files named by their SHA-256, and `index.json`, which lists
+them. The index is written last, so a folder without one is not an archive yet. The same run gives
+the same bytes, whoever writes it and whenever.
 """
 
 import base64
@@ -53,11 +53,11 @@ Put = Callable[[str, bytes], None]
 
 
 class BadArchive(ValueError):
-    """What was read is not an archive, or not a whole one. The text has one line."""
+    """The data read is not an archive, or not a complete one. The message has one line."""
 
 
 class StoreError(Exception):
-    """A storage can't be reached, refuses, or holds a file that is too large."""
+    """A storage can't be reached, refuses a request, or has a file that is too large."""
 
 
 class ArchivedFile(StatusModel):
@@ -74,7 +74,7 @@ class ArchivedFile(StatusModel):
 
 
 class ArchivedConfigMap(StatusModel):
-    """A ConfigMap with what was measured or found: metadata here, data in files."""
+    """A ConfigMap of the run's measurement or result: its metadata, and the files with its data."""
 
     name: str = Field(max_length=253)
     labels: dict[str, str]
@@ -83,7 +83,7 @@ class ArchivedConfigMap(StatusModel):
 
 
 class ArchivedRunRef(StatusModel):
-    """Which run it is, and the file of its manifest with its status."""
+    """The identity of the run, and the file with its manifest and status."""
 
     namespace: str = Field(max_length=253)
     name: str = Field(max_length=253)
@@ -116,7 +116,7 @@ def folder_of(body: raw.Object) -> str:
 
 
 def file_of(data: bytes, suffix: Literal[".json", ".json.gz"]) -> ArchivedFile:
-    """Return how an archive calls these bytes. Raises ValueError if they are too many."""
+    """Return the entry of a file with these bytes. Raises ValueError if they are too many."""
     if len(data) > MAX_FILE_BYTES:
         raise ValueError(f"{len(data)} bytes, the limit is {MAX_FILE_BYTES}")
     return ArchivedFile(
@@ -125,7 +125,7 @@ def file_of(data: bytes, suffix: Literal[".json", ".json.gz"]) -> ArchivedFile:
 
 
 def manifest_of(body: raw.Object) -> bytes:
-    """Return a run as an archive keeps it: without what only its cluster needs."""
+    """Return the run's manifest without the fields that only its cluster needs."""
     metadata = raw.mapping(body.get("metadata"))
     kept = {key: metadata[key] for key in _KEPT_METADATA if key in metadata}
     annotations = raw.mapping(kept.get("annotations"))
@@ -154,7 +154,7 @@ def manifest_of(body: raw.Object) -> bytes:
 def is_wanted(metadata: raw.Object, run: raw.Object) -> bool:
     """Return whether a ConfigMap with this metadata belongs into the archive of a run.
 
-    Of result documents only the one counts that the run's status refers to.
+    Of the result documents, only the one that the run's status refers to belongs.
     """
     child = child_of("ConfigMap", {"metadata": metadata})
     document = raw.mapping(raw.mapping(run.get("status")).get("resultDocument"))
@@ -171,9 +171,9 @@ def is_wanted(metadata: raw.Object, run: raw.Object) -> bool:
 def config_map_of(
     body: raw.Object,
 ) -> tuple[ArchivedConfigMap, dict[str, bytes]]:
-    """Return how an archive keeps a ConfigMap, and the files by name.
+    """Return the entry of a ConfigMap, and its files by name.
 
-    Raises ValueError if its data can't be read, or are too many.
+    Raises ValueError if its data can't be parsed or is too large.
     """
     metadata = raw.mapping(body.get("metadata"))
     held = raw.mapping(body.get("binaryData"))
@@ -222,8 +222,8 @@ def write_archive(
 ) -> str:
     """Write the archive of a run, one ConfigMap at a time and the index last.
 
-    Return the index's SHA-256. Raises ValueError for what an archive can't hold, and what `put`
-    raises.
+    Return the index's SHA-256. Raises ValueError if an archive can't hold the run, and whatever
+    `put` raises.
     """
     folder = folder_of(run)
     room = MAX_RUN_BYTES
@@ -274,7 +274,7 @@ Read = Callable[[str, int], bytes]
 
 
 class ArchivedRun:
-    """A run in an archive. Each file is read when it is asked for, and checked then."""
+    """A run in an archive. A file is read and checked only when it is needed."""
 
     def __init__(self, read: Read) -> None:
         """Read the index. Raises BadArchive, or what `read` raises."""

@@ -1,8 +1,8 @@
 """`benchrun-operator archive`, run by `archive-cronjob.yaml` of the chart: archive ended runs.
 
-Each run that has ended and is not archived yet is written to a place outside the cluster, one at a
-time, and then marked with the condition Archived. Whatever fails for one run is tried again the
-next time; the others are archived all the same.
+Each run that has ended and is not archived yet is written to a storage outside the cluster, one at
+a time, and then marked with the condition Archived. If that fails for a run, the others are
+archived all the same, and the next job tries it again.
 """
 
 import argparse
@@ -29,13 +29,13 @@ from benchrun.release.main import CONFIG_MAPS, in_turns, instant
 
 RUNS = f"apis/{names.API_VERSION} {names.PLURAL}"
 WORK_SECONDS = 1200.0
-"""Seconds after which no other run is begun: the rest is for the next time."""
+"""Seconds after which no other run is begun. The next job archives the rest."""
 MAX_STORE_FAILURES = 3
-"""Failures of the storage one after the other, after which the rest is left for the next time."""
+"""Consecutive failures of the storage after which the rest is left to the next job."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Archive what has ended, and return the exit status: 1 if something failed."""
+    """Archive the runs that have ended, and return the exit status: 1 if something failed."""
     env = os.environ.get
     parser = argparse.ArgumentParser(
         prog="benchrun-operator archive", description=__doc__
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Unread(Exception):
-    """The API server did not give what was asked for. It is told and counted already."""
+    """The API server refused a read. The failure is already logged and counted."""
 
 
 class Archiver:
@@ -78,7 +78,7 @@ class Archiver:
         self._store_failures = 0
 
     def at(self, namespaces: Sequence[str]) -> int:
-        """Archive what has ended, the oldest of each namespace first.
+        """Archive the runs that have ended, the oldest of each namespace first.
 
         Return the number of failures. The namespace "" means all of them.
         """
@@ -99,9 +99,10 @@ class Archiver:
     def _unmarked(
         self, namespaces: Sequence[str]
     ) -> Iterator[tuple[str, int, tuple[str, str]]]:
-        """Yield each run that is not marked, by namespace, creation and place.
+        """Yield each run without the mark, by namespace, creation and position.
 
-        A table tells the mark without the whole status. Runs that go on are among them.
+        The list is read as a table, which has the mark without the whole status. It includes runs
+        that have not ended.
         """
         seen = set[tuple[str, str]]()
         for where in namespaces:
@@ -140,7 +141,7 @@ class Archiver:
         return False
 
     def _config_maps(self, run: Json) -> list[str]:
-        """Return the names of the run's ConfigMaps with what was measured. Raises Unread."""
+        """Return the names of the ConfigMaps of the run's measurement and result. Raises Unread."""
         metadata = run["metadata"]
         failures = self._api.failures
         labelled = self._api.objects(

@@ -1,4 +1,4 @@
-"""Where archives are: a folder, S3 or Google Cloud Storage, through obstore.
+"""Storages of archives: a folder, S3 or Google Cloud Storage, through obstore.
 
 Credentials come from the environment and from the workload's identity alone. Importing this needs
 the extra `archive`.
@@ -26,7 +26,7 @@ FORMS: Final = "an absolute path, s3://BUCKET/PREFIX or gs://BUCKET/PREFIX"
 
 
 class BadPlace(ValueError):
-    """A place of archives is not written as one; the text says what it must be."""
+    """The address of a storage is not valid; the message says what it must be."""
 
 
 class Store:
@@ -41,7 +41,7 @@ class Store:
             raise _as_ours(error, self.place) from None
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file, whole or not at all; one of that path is replaced. Raises StoreError."""
+        """Write a file atomically, replacing an existing one. Raises StoreError."""
         try:
             obstore.put(self._store, path, data, use_multipart=False)
         except BaseException as error:
@@ -90,9 +90,9 @@ def _opened(place: str) -> ObjectStore:
 
 
 def _as_ours(error: BaseException, where: str) -> BaseException:
-    """Return what an error of the library is for callers; others, such as Ctrl-C, as they are.
+    """Return the error to raise for an error of the library. Others, such as Ctrl-C, are returned.
 
-    The library panics, with a class that can't be imported, where a key can't stand in a header.
+    The library panics, with a class that can't be imported, if a key can't be part of a header.
     """
     if isinstance(error, StoreError | BadPlace):
         return error
@@ -107,10 +107,10 @@ def _as_ours(error: BaseException, where: str) -> BaseException:
 
 
 def _in_short(error: Exception) -> str:
-    """Return an error on one line, of a storage's answer only its code.
+    """Return the text of an error on one line, with only the code of a storage's answer.
 
-    The answer can hold the request as it was signed, an address can hold a password, and bytes
-    between brackets are those of a key that can't be read.
+    Secrets are left out: an answer can contain the signed request, an address can contain a
+    password, and bytes in brackets are those of a key that can't be parsed.
     """
     text = _PASSWORD.sub("://", str(error))
     code = _CODE.search(text)

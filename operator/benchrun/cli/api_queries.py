@@ -29,7 +29,7 @@ from benchrun.doctor.asking import (
 AT_ONCE = 6
 REQUEST_SECONDS = 10
 KUBECTL_SECONDS = 20
-"""Seconds for kubectl as a whole: it may have to log in first."""
+"""Seconds after which kubectl is stopped; this includes a login."""
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
 _TROUBLES: dict[str, Trouble] = {"NotFound": "NotFound", "Forbidden": "Forbidden"}
@@ -38,15 +38,15 @@ _UNDER_WAY = frozenset({"Timeout", "ServiceUnavailable", "TooManyRequests"})
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Asks in one namespace of one cluster."""
+    """Sends queries to the API server of one cluster, for one namespace."""
 
     namespace: str
     context: str | None
 
     def all(self, queries: Iterable[ApiQuery], answers: ApiAnswers) -> None:
-        """Send every query that has no answer yet, several at once.
+        """Send every query that has no answer yet, several at once, and add the answers.
 
-        Raises KubectlError where there is no cluster to ask.
+        Raises KubectlError if the cluster can't be reached.
         """
         wanted = [each for each in dict.fromkeys(queries) if each not in answers]
         with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -57,9 +57,9 @@ class Asker:
                 raise
 
     def one(self, query: ApiQuery) -> ApiAnswer:
-        """Send one query; read a list page by page.
+        """Send one query, and return its answer. A list is read page by page.
 
-        Raises KubectlError where there is no cluster to ask.
+        Raises KubectlError if the cluster can't be reached.
         """
         answer = self._page(query)
         items = list(answer.items)
@@ -95,7 +95,7 @@ class Asker:
     ) -> tuple[int | None, bytes, str]:
         """Run kubectl, and return its exit code, its output, and its error as text.
 
-        The code is None where it was given up: it took too long, or answered too much.
+        The code is None if kubectl was stopped, because it took too long or printed too much.
         """
         if shutil.which("kubectl") is None:
             raise NO_KUBECTL
@@ -137,7 +137,7 @@ def _outcome(
         process.stdin.write(given)
         process.stdin.close()
     except BrokenPipeError:
-        pass  # It has ended; its error says why.
+        pass  # kubectl has ended; its error says why.
     out = process.stdout.read(MAX_ANSWER_BYTES + 1)
     if len(out) > MAX_ANSWER_BYTES:
         return (
@@ -153,7 +153,7 @@ def _outcome(
 
 
 def _read_all(stream: Any, into: list[bytes]) -> None:
-    """Read a stream to its end, and keep its beginning."""
+    """Read a stream to its end, and keep about the first MAX_ERROR_BYTES."""
     kept = 0
     while data := stream.read(MAX_ERROR_BYTES):
         if kept < MAX_ERROR_BYTES:
@@ -162,8 +162,9 @@ def _read_all(stream: Any, into: list[bytes]) -> None:
 
 
 def _refused(error: str) -> ApiAnswer:
+    """Return the answer for an error of kubectl. Raises KubectlError without a cluster."""
     reason, words = refusal_in(error)
-    # Whoever refuses with a reason is a cluster, whatever its webhooks' words are.
+    # A refusal with a reason comes from a cluster, whatever the words of its webhooks are.
     found: KubectlError = explained(error)
     if found.trouble in OF_THE_CLUSTER and reason in ("", "Unauthorized"):
         raise found
@@ -173,14 +174,14 @@ def _refused(error: str) -> ApiAnswer:
 
 
 def _with_items(answer: ApiAnswer, items: list[Any]) -> ApiAnswer:
-    """Return the answer to a list with all items; others as they are."""
+    """Return the answer to a list with these items; return other answers unchanged."""
     if "items" not in answer.found:
         return answer
     return replace(answer, body={**answer.found, "items": items})
 
 
 def _without_values(body: dict[str, Any]) -> dict[str, Any]:
-    """Return the object; of a Secret only the names of its keys."""
+    """Return the object; keep only the names of a Secret's keys, not their values."""
     data = body.get("data")
     if body.get("kind") != "Secret" or not isinstance(data, dict):
         return body

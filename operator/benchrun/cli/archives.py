@@ -1,4 +1,4 @@
-"""Archives of runs that a command reads without a cluster: a folder, or a place in S3 or GCS."""
+"""Read archives of runs, from a folder, S3 or GCS, without a cluster."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,12 +16,13 @@ from benchrun.cli.result_documents import BadDocument
 from benchrun.observe import untrusted_json as raw
 
 Source = Path | str
-"""A file or a folder; an address is a string, because a path would lose one of its slashes."""
+"""A file or folder as a path, or a URL as a string, because a path would lose one of its
+slashes."""
 T = TypeVar("T")
 
 
 def source(text: str) -> Source:
-    """Return what a user named, for argparse."""
+    """Return the user's argument as a path or a URL, for argparse."""
     return text if "://" in text else Path(text)
 
 
@@ -37,7 +38,7 @@ class Archive:
         return self._checked(self._run.body)
 
     def config_map(self, name: str) -> raw.Object:
-        """Return the ConfigMap of a name."""
+        """Return the ConfigMap of this name."""
         found = self._checked(lambda: self._run.config_map(name))
         if found is None:
             raise BadDocument(f"not in {self.place}")
@@ -86,7 +87,7 @@ def _reader(place: Source) -> Read:
 
 
 def _store_reader(place: str) -> Read:
-    """Return what reads from a storage. Its package is needed only here, and imported only here."""
+    """Return a function that reads from a storage. The package for it is imported only here."""
     try:
         from benchrun.archive.store import BadPlace, Store
     except ModuleNotFoundError as error:

@@ -1,6 +1,7 @@
-"""What `benchrun doctor --pods` runs in a pod: the standard library alone, by the image's Python.
+"""The script that `benchrun doctor --pods` runs in a test pod, with the image's own Python.
 
-It prints a line of JSON for each thing that it tried, and always ends with 0.
+It needs only the standard library. It prints a line of JSON for each attempt, and always exits with
+code 0.
 """
 
 import json
@@ -17,12 +18,12 @@ API_PORT = 443
 
 
 def name_service(service: str) -> str:
-    """Return the address of a name."""
+    """Return the IP address of a DNS name."""
     return str(socket.getaddrinfo(service, API_PORT)[0][4][0])
 
 
 def api_server(seconds: float) -> str:
-    """Connect to the API server at the address that every container is told."""
+    """Connect to the API server at the address in the container's environment."""
     host = os.environ["KUBERNETES_SERVICE_HOST"]
     port = int(os.environ.get("KUBERNETES_SERVICE_PORT", API_PORT))
     socket.create_connection((host, port), timeout=seconds).close()
@@ -30,7 +31,7 @@ def api_server(seconds: float) -> str:
 
 
 def hub(file: str, seconds: float) -> str:
-    """Ask the hub, or the mirror that vLLM would ask, for a file's head."""
+    """Send a HEAD request for a file to the hub, or to the mirror that vLLM would use."""
     base = os.environ.get("HF_ENDPOINT", HUB).rstrip("/")
     if "@" in base:
         raise ValueError(
@@ -40,7 +41,7 @@ def hub(file: str, seconds: float) -> str:
     token = os.environ.get("HF_TOKEN")
     request = urllib.request.Request(url, method="HEAD")
     if token:
-        # A mirror may redirect to another host, which must not see it.
+        # A mirror may redirect to another host, which must not see the token.
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     try:
         with urllib.request.urlopen(request, timeout=seconds) as answer:
@@ -50,7 +51,7 @@ def hub(file: str, seconds: float) -> str:
 
 
 def tried(name: str, act: Callable[[], str]) -> None:
-    """Print what became of an attempt, and how long it took."""
+    """Make an attempt, and print its result and how long it took."""
     began = time.monotonic()
     try:
         words, fine = act(), True
@@ -61,7 +62,7 @@ def tried(name: str, act: Callable[[], str]) -> None:
 
 
 def main(service: str, file: str, seconds: float) -> None:
-    """Try everything; an empty `file` asks no hub."""
+    """Make every attempt. With an empty `file`, leave out the hub."""
     tried("dns", lambda: name_service(service))
     if file:
         tried("hub", lambda: hub(file, seconds))

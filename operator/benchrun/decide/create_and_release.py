@@ -27,6 +27,7 @@ from benchrun.decide.run_state import Possessions, RunState
 from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
 from benchrun.observe import Child, child_of, instant, untrusted_json as raw
+from benchrun.plan import network_policies, queued_workload
 
 _POD_MAKERS = frozenset(name for name, kind in KINDS.items() if kind.has_pods)
 
@@ -41,7 +42,9 @@ def missing_children(state: RunState) -> tuple[Manifest, ...]:
         return ()
     wanted = [*_fence(state), *_client(state), *_server(state)]
     return tuple(
-        plan.placed(m, state.placements) if m["kind"] in _POD_MAKERS else m
+        queued_workload.placed(m, state.placements)
+        if m["kind"] in _POD_MAKERS
+        else m
         for m in wanted
         if state.children.named(m["kind"], m["metadata"]["name"]) is None
     )
@@ -153,13 +156,13 @@ def _client(state: RunState) -> list[Manifest]:
     return [config_map, *meeting] if job.plan_digest in (None, digest) else meeting
 
 
-def queued_workload(state: RunState, queue: QueueStatus) -> Manifest:
+def workload_to_queue(state: RunState, queue: QueueStatus) -> Manifest:
     """Return the manifest of the Workload that asks for the quota of all the run's pods."""
     makers = [
         _job(state, None),
         *(plan.workload(state.owner, r) for r in _roles(state)),
     ]
-    return plan.workload_manifest(
+    return queued_workload.workload_manifest(
         state.owner,
         queue=queue.name,
         attempt=queue.attempt,
@@ -232,7 +235,7 @@ def _fence(state: RunState) -> list[Manifest]:
         return []
     namespace = context.operator_namespace
     peers = context.network_policy_peers
-    return plan.network_policy_manifests(
+    return network_policies.network_policy_manifests(
         state.owner,
         spec,
         operator_namespace=namespace,

@@ -1,8 +1,8 @@
-"""Decide on a run that waits in a queue of Kueue, or that lost the quota which it had from one.
+"""Decisions on a run that waits in a queue of Kueue, or has lost the quota that Kueue gave it.
 
-Nothing of a run but its Workload exists before it has a quota. A run that lost its quota lets go of
-its servers first; then all else of it is deleted, its quota last, and it waits again from the
-beginning. The status is written before each of these steps, so that any operator goes on with it.
+Before a run has a quota, its Workload is its only object. If a run loses its quota, its servers are
+deleted first, then its other objects, and the Workload last; then it waits again from the
+beginning. The status is written before each step, so that any operator can continue.
 """
 
 from itertools import islice
@@ -20,10 +20,10 @@ from benchrun.child_kinds import SERVER_KINDS, WORKLOAD
 from benchrun.decide import quota
 from benchrun.decide.condition_table import PhaseStep
 from benchrun.decide.create_and_release import (
-    queued_workload,
     ref_to,
     release_quota,
     release_servers,
+    workload_to_queue,
 )
 from benchrun.decide.decision import Flavors, Ref
 from benchrun.decide.run_state import RunState
@@ -32,9 +32,9 @@ from benchrun.plan import Manifest
 
 
 def left_queue(state: RunState) -> bool:
-    """Return whether a run that waits is to wait elsewhere, or nowhere, or with a new Workload.
+    """Return whether a waiting run has to leave its queue, or needs a new Workload.
 
-    Its label has changed, or its Workload is being deleted, which may take as long as it likes.
+    Either its label has changed, or its Workload is being deleted, which may take any time.
     """
     queue = state.status.queue
     if queue is None:
@@ -45,7 +45,7 @@ def left_queue(state: RunState) -> bool:
 
 
 def next_queue(state: RunState) -> QueueStatus | None:
-    """Return the note of the run's next wait, from now on; None: its label is gone."""
+    """Return `status.queue` of the run's next wait, which begins now; None if it has no label."""
     queue = state.status.queue
     name = state.queue_label
     if queue is None or name is None:
@@ -60,7 +60,7 @@ def next_queue(state: RunState) -> QueueStatus | None:
 
 
 def parked(state: RunState) -> QueueStatus | None:
-    """Return the note of a suspended run: it has no quota, and no time is counted."""
+    """Return `status.queue` of a suspended run, without a quota and without a beginning."""
     queue = state.status.queue
     if queue is None:
         return None
@@ -75,16 +75,16 @@ def parked(state: RunState) -> QueueStatus | None:
 
 
 def to_queue(state: RunState) -> tuple[Manifest, ...]:
-    """Return the Workload to create; nothing if it is known, or may not be created."""
+    """Return the Workload to create; nothing if it exists or must not be created."""
     queue = state.status.queue
     is_known = quota.queued_workload(state) is not None
     if queue is None or is_known or not state.facts.context.kueue:
         return ()
-    return (queued_workload(state, queue),)
+    return (workload_to_queue(state, queue),)
 
 
 def flavors_wanted(state: RunState) -> Flavors | None:
-    """Return the query for the flavours of a run that was given a quota; None: it was not."""
+    """Return the query for the flavours of a run that got a quota; None if it has none."""
     said = quota.said_of(quota.queued_workload(state))
     if not said.is_admitted:
         return None
@@ -92,7 +92,7 @@ def flavors_wanted(state: RunState) -> Flavors | None:
 
 
 def admitted(state: RunState) -> QueueStatus | None:
-    """Return the note of a run that has its quota and knows its flavours; None: it has not yet."""
+    """Return `status.queue` of a run with quota and known flavours; None if it lacks them yet."""
     queue = state.status.queue
     known = state.collected.answers.value(flavors_wanted(state))
     if queue is None or known is None:
@@ -112,7 +112,7 @@ def admitted(state: RunState) -> QueueStatus | None:
 
 
 def waiting_step(state: RunState) -> PhaseStep:
-    """Return the step of a run that waits for its quota."""
+    """Return what to do with a run that waits for its quota."""
     has_kueue = state.facts.context.kueue
     reason = Reason.WAITING_FOR_QUOTA if has_kueue else Reason.NO_KUEUE
     words = quota.why_waiting(state)
@@ -126,7 +126,7 @@ def waiting_step(state: RunState) -> PhaseStep:
 
 
 def voided_step(state: RunState) -> PhaseStep:
-    """Return the step of a run that lost its quota and is to wait for it again."""
+    """Return what to do with a run that lost its quota and has to wait for it again."""
     words = (
         f"the run lost its quota in queue {_name(state)} ({quota.lost(state)}); it waits there "
         "again, from the beginning, once its pods are gone"
@@ -135,7 +135,7 @@ def voided_step(state: RunState) -> PhaseStep:
 
 
 def voided_queue(state: RunState) -> QueueStatus | None:
-    """Return the note of a run that lost its quota: since when, and why."""
+    """Return `status.queue` of a run that lost its quota, with the time and the reason."""
     queue = state.status.queue
     if queue is None or queue.evicted_time is not None:
         return queue
@@ -148,9 +148,9 @@ MAX_WHY_CHARS = 1000
 
 
 def to_void(state: RunState) -> tuple[Ref, ...]:
-    """Return what to delete now of a run that lost its quota: its servers first, its quota last.
+    """Return what to delete now of a run that lost its quota: servers first, the Workload last.
 
-    What was measured is deleted only once the status says that it does not count.
+    Records are deleted only after the status says that they do not count.
     """
     kinds: tuple[str, ...] = ("Job",)
     if _is_noted(state):
@@ -165,14 +165,14 @@ def to_void(state: RunState) -> tuple[Ref, ...]:
 
 
 def is_void(state: RunState) -> bool:
-    """Return whether nothing is left of a run that lost its quota, so that it can wait again."""
+    """Return whether no object of a run that lost its quota is left, so that it can wait again."""
     kinds = (*SERVER_KINDS, "Job", "ConfigMap", WORKLOAD)
     left = any(child.kind in kinds for child in state.children.objects)
     return _is_noted(state) and not left and not state.children.pods
 
 
 def begun_anew(state: RunState) -> BenchmarkRunStatus:
-    """Return the status of a run of which nothing is left, and which waits again."""
+    """Return the status of a run that waits again and has no object any more."""
     old = state.status
     return BenchmarkRunStatus(
         observed_generation=old.observed_generation,
@@ -189,9 +189,9 @@ def _is_noted(state: RunState) -> bool:
 
 
 def _placement(role: str, flavors: list[Flavor]) -> Placement:
-    """Return what the flavours of a role add to its pods, each toleration and label once.
+    """Return the node labels and tolerations that the flavours of a role add, each once.
 
-    What is more than the status holds is left out.
+    Those that do not fit into the status are left out.
     """
     given = dict.fromkeys(each for flavor in flavors for each in flavor.tolerations)
     tolerations = [

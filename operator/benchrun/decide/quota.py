@@ -1,7 +1,7 @@
-"""What a run knows of its quota: whether it waits in a queue of Kueue for it, has it, or lost it.
+"""The quota of a run in Kueue: does the run wait for it, has it, or has it lost it?
 
-A run joins the queue that its label names before anything of it exists. What it was given is noted
-in its status before its first pod is made, so that every pod is made from the same note.
+A run joins the queue that its label names before any of its objects exist. What Kueue gave it is
+noted in its status before its first pod is created, so that all pods are made from the same note.
 """
 
 from dataclasses import replace
@@ -15,15 +15,15 @@ from benchrun.decide.run_state import RunState
 from benchrun.observe import Child, Quota, instant
 
 MAX_EVICTIONS = 10
-"""Most evictions of a run that is queued again. Kueue evicts for ever what it takes for not ready,
-and each time a GPU was held for nothing."""
+"""Most evictions after which a run is queued again. Kueue evicts a run again and again that it
+takes for not ready, and each time the run held a GPU in vain."""
 NOTHING_SAID = Quota()
 
 
 def joined(state: RunState) -> RunState:
-    """Return the state of a run that stands in the queue its label names, if it names one.
+    """Return the state after the run has joined the queue that its label names, if it names one.
 
-    A label that comes when something of the run exists already is ignored.
+    A label that is set after objects of the run exist is ignored.
     """
     wanted = state.queue_label
     has_parts = (
@@ -40,7 +40,7 @@ def joined(state: RunState) -> RunState:
 
 
 def _up_to_date(state: RunState, queue: QueueStatus) -> RunState:
-    """Return the state with the place in the queue, and since when the run waits there."""
+    """Return the state with the current position in the queue, and since when the run has it."""
     if not state.waits_in_queue:
         return state
     update = {
@@ -51,12 +51,12 @@ def _up_to_date(state: RunState, queue: QueueStatus) -> RunState:
 
 
 def with_queue(state: RunState, queue: QueueStatus | None) -> RunState:
-    """Return the state with this note of its queue."""
+    """Return the state with this `status.queue`."""
     return replace(state, status=state.status.model_copy(update={"queue": queue}))
 
 
 def queued_workload(state: RunState) -> Child | None:
-    """Return the Workload of the present wait, also while it is being deleted; None: none known."""
+    """Return the Workload of the current wait, even one being deleted; None if none is known."""
     if (queue := state.status.queue) is None:
         return None
     name = names.queued_name(state.owner.name, state.owner.uid, queue.attempt)
@@ -64,15 +64,15 @@ def queued_workload(state: RunState) -> Child | None:
 
 
 def said_of(workload: Child | None) -> Quota:
-    """Return what Kueue says of the Workload."""
+    """Return what Kueue has written about the Workload."""
     known = None if workload is None else workload.quota
     return known or NOTHING_SAID
 
 
 def lost(state: RunState) -> str | None:
-    """Return why the run has lost its quota; None: it has not, or never had a queue.
+    """Return why the run has lost its quota; None if it has not, or has no queue.
 
-    A Workload that is only not known is not lost: it must be seen to be gone.
+    A Workload counts as lost only if the API server has said that it is gone.
     """
     queue = state.status.queue
     if queue is None or not state.facts.context.kueue:
@@ -90,7 +90,7 @@ def lost(state: RunState) -> str | None:
 
 
 def is_leaving(state: RunState) -> bool:
-    """Return whether the status says that the run lost its quota, and is to wait again.
+    """Return whether the status says that the run lost its quota and has to wait again.
 
     It is not suspended before that: instants of its first server would count for the next one.
     """
@@ -100,7 +100,7 @@ def is_leaving(state: RunState) -> bool:
 
 
 def is_voided(state: RunState) -> bool:
-    """Return whether the run lost its quota, and is to wait for it again from the beginning."""
+    """Return whether the run lost its quota and has to wait for it again, from the beginning."""
     return (
         lost(state) is not None
         and state.ending is None
@@ -132,9 +132,9 @@ def _may_wait_again(state: RunState) -> bool:
 
 
 def leaves_until(state: RunState) -> datetime | None:
-    """Return until when the pods of an evicted run may take to go; None: as long as they need.
+    """Return when waiting for the pods of an evicted run ends; None if there is no limit.
 
-    A pod on a node that is lost stays for ever.
+    The limit is needed because a pod on a lost node stays for ever.
     """
     queue = state.status.queue
     since = None if queue is None else instant(queue.evicted_time)
@@ -147,7 +147,7 @@ def leaves_until(state: RunState) -> datetime | None:
 
 
 def to_read(state: RunState) -> QueuedWorkload | None:
-    """Return the Workload to read from now on; None: the run has none, or may have none."""
+    """Return the Workload to read from now on; None if the run has none or must not have one."""
     queue = state.status.queue
     if queue is None or not state.facts.context.kueue:
         return None
@@ -157,7 +157,7 @@ def to_read(state: RunState) -> QueuedWorkload | None:
 
 
 def why_waiting(state: RunState) -> str:
-    """Return what the run waits for in its queue, in Kueue's own words, and in which place."""
+    """Return a text with the position in the queue, and with Kueue's message on what is missing."""
     queue = state.status.queue
     if not state.facts.context.kueue:
         return (

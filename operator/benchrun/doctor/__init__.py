@@ -1,4 +1,4 @@
-"""Whether a namespace of a cluster can run a benchmark. Pure.
+"""Checks of whether a namespace of a cluster can run a benchmark. Pure.
 
-A check is the queries that it asks the API server, and a function of their answers.
+A check consists of queries to the API server and a function that reads their answers.
 """

@@ -1,4 +1,4 @@
-"""What a check asks the API server, what it was answered, and what it found."""
+"""The parts of a check: queries to the API server, their answers, and the lines of the result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,24 +8,24 @@ from typing import Literal
 from benchrun.observe import untrusted_json as raw
 
 State = Literal["Ok", "Warning", "Problem", "NotChecked"]
-"""Warning: it runs, or may soon, but look at it. Problem: it can't run. NotChecked: this could not
-be found out, and why; it never counts as fine."""
+"""Warning: a run works, or will soon, but something needs attention. Problem: a run can't work.
+NotChecked: doctor could not find out; the line says why. NotChecked never counts as Ok."""
 STATES: tuple[State, ...] = ("Ok", "Warning", "Problem", "NotChecked")
-PAGE = 500  # Objects that are listed at once.
+PAGE = 500  # Objects in one answer to a list query.
 MOST_PAGES = 8
 MOST_LISTED = PAGE * MOST_PAGES
-"""Most objects of a list that are read; a longer list is not known as a whole."""
+"""Most objects of a list that are read. The rest of a longer list is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckLine:
-    """One line of the answer."""
+    """One line of the result."""
 
     name: str  # Name of the check; programs may rely on it.
     state: State
-    subject: str  # What was looked at.
+    subject: str  # The object or setting that was checked.
     sentence: str
-    remedy: str = ""  # What to do; empty where all is well.
+    remedy: str = ""  # What to do; empty if the state is Ok.
 
 
 ok = partial(CheckLine, state="Ok")
@@ -39,8 +39,8 @@ class ApiQuery:
     """A request to the API server that changes nothing."""
 
     path: str
-    body: str = ""  # JSON that is posted; empty: the path is read.
-    account: str = ""  # User in whose name it is asked; empty: the caller himself.
+    body: str = ""  # JSON to post; if empty, the path is read (GET).
+    account: str = ""  # User to impersonate; empty for the caller.
 
 
 Trouble = Literal["", "NotFound", "Forbidden", "Refused", "Failed"]
@@ -48,7 +48,7 @@ Trouble = Literal["", "NotFound", "Forbidden", "Refused", "Failed"]
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """The API server's answer: an object, or the words with which it gave none."""
+    """The API server's answer: an object, or the kind and the message of an error."""
 
     body: raw.Object | None = None
     trouble: Trouble = ""
@@ -56,16 +56,17 @@ class ApiAnswer:
 
     @property
     def found(self) -> raw.Object:
-        """Return the object; empty where there is none."""
+        """Return the object, or an empty one after an error."""
         return self.body if self.body is not None else {}
 
     @property
     def items(self) -> tuple[raw.Object, ...]:
+        """Return the objects of a list; none if the answer is not a list."""
         return tuple(raw.mappings(self.found.get("items")))
 
     @property
     def next_page(self) -> str:
-        """Return the token of the page of a list after this one; empty: it is the last."""
+        """Return the token with which to read the list's next page; empty after the last page."""
         metadata = raw.mapping(self.found.get("metadata"))
         return raw.text(metadata.get("continue"), 8192)
 
@@ -82,17 +83,20 @@ class ApiAnswers(dict[ApiQuery, ApiAnswer]):
     """Answers by query."""
 
     def of(self, query: ApiQuery) -> ApiAnswer:
+        """Return the answer to a query, or UNASKED if it was not sent."""
         return self.get(query, UNASKED)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
+    """The queries of a check, and the function that makes lines of their answers."""
+
     queries: Sequence[ApiQuery]
     read: Callable[[ApiAnswers], Sequence[CheckLine]]
 
 
 def listed(path: str, selector: str = "") -> ApiQuery:
-    """Build the query for the first objects of a list; `selector` is of labels."""
+    """Build the query for the first page of a list; `selector` is a label selector."""
     chosen = f"&labelSelector={selector}" if selector else ""
     return ApiQuery(f"{path}?limit={PAGE}{chosen}")
 
@@ -100,9 +104,10 @@ def listed(path: str, selector: str = "") -> ApiQuery:
 def unread(
     name: str, subject: str, answer: ApiAnswer, right: str, *, namespace: str = ""
 ) -> CheckLine:
-    """Return that something could not be read: which right it takes, or why else.
+    """Build the NotChecked line for an object that could not be read.
 
-    `right` is a verb and a resource; `namespace` where it is needed, empty for the whole cluster.
+    The line names the missing right or the error. `right` is a verb and a resource, such as `list
+    nodes`; `namespace` is where the right is needed, empty for the whole cluster.
     """
     where = f"in namespace {namespace}" if namespace else "in the whole cluster"
     if answer.trouble == "Forbidden":
@@ -120,7 +125,7 @@ def unread(
     return not_checked(
         name,
         subject=subject,
-        sentence=f"there are more than {MOST_LISTED}, and only so many are read",
+        sentence=f"there are more than {MOST_LISTED}, the most that doctor reads",
         remedy="Look at them with kubectl.",
     )
 
@@ -138,6 +143,6 @@ def labels_of(body: raw.Object) -> raw.Object:
 
 
 def named(objects: Sequence[str], most: int = 3) -> str:
-    """Return names in a sentence, the first few and how many more."""
+    """Format names for a sentence: the first `most`, then the number of the others."""
     rest = len(objects) - most
     return ", ".join(objects[:most]) + (f" and {rest} more" if rest > 0 else "")

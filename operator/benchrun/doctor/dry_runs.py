@@ -1,7 +1,7 @@
-"""Every object and pod of the run, given to the API server to be admitted and not stored.
+"""Dry runs: the API server admits every object and pod of the run without storing it.
 
-A Deployment is admitted whatever becomes of its pods, so the pods are tried as well. What an object
-is refused with is read as the operator reads it, and has the same remedy.
+A Deployment is admitted even if its pods are not, so pods have dry runs of their own. A refusal is
+read as the operator reads it, and gets the same remedy.
 """
 
 import json
@@ -33,7 +33,7 @@ _LACKS_RIGHT = re.compile(
 
 
 def resource_of(manifest: Manifest) -> tuple[str, str, str]:
-    """Return group, version and plural of an object's kind."""
+    """Return the API group, version and plural name of an object's kind."""
     group, _, version = manifest["apiVersion"].rpartition("/")
     lower = manifest["kind"].lower()
     plural = f"{lower[:-1]}ies" if lower.endswith("y") else f"{lower}s"
@@ -41,10 +41,10 @@ def resource_of(manifest: Manifest) -> tuple[str, str, str]:
 
 
 def dry_run(manifest: Manifest, namespace: str, *, account: str = "") -> ApiQuery:
-    """Build the query that has the API server admit an object without storing it.
+    """Build the query for a dry run of an object.
 
-    Asked in the caller's own name it has no owner: whoever sets one needs rights over that as well,
-    where the cluster enforces them.
+    In the caller's own name the object has no owner reference, because some clusters demand rights
+    over the owner from whoever sets one.
     """
     metadata = {
         key: value
@@ -65,8 +65,8 @@ def dry_run_check(
 ) -> Check:
     """Check that the API server would admit each object and each pod.
 
-    With `as_operator`, objects are asked for in the name of the operator's account, and pods in the
-    name of the controllers that make them.
+    With `as_operator`, objects are sent in the name of the operator's account, and pods in the name
+    of the controllers that create them.
     """
     user = operator.user if as_operator and operator is not None else ""
     objects = {
@@ -87,6 +87,7 @@ def dry_run_check(
 
 
 def pod_query(pod: PlannedPod, namespace: str, *, as_operator: bool) -> ApiQuery:
+    """Build the query for a dry run of a pod, possibly in the name of its controller."""
     account = pod.account if as_operator else ""
     return dry_run(pod.manifest, namespace, account=account)
 
@@ -94,7 +95,7 @@ def pod_query(pod: PlannedPod, namespace: str, *, as_operator: bool) -> ApiQuery
 def _objects(
     answers: ApiAnswers, objects: Mapping[ApiQuery, Manifest], target: RunTarget
 ) -> Iterator[CheckLine]:
-    """Yield what is wrong with objects; one line for all that are admitted."""
+    """Yield a line for each object that is refused, and one line for all that are admitted."""
     admitted: list[str] = []
     for query, manifest in objects.items():
         answer = answers.of(query)
@@ -115,6 +116,7 @@ def _objects(
 
 
 def _pod(answer: ApiAnswer, pod: PlannedPod) -> Iterator[CheckLine]:
+    """Yield whether a pod is admitted, and which containers and CPU limits the cluster adds."""
     if answer.trouble:
         yield refused("pod", pod.subject, answer, pod.place)
         return
@@ -156,7 +158,7 @@ def _cpu_limits(spec: raw.Object) -> set[str]:
 
 
 def refused(name: str, subject: str, answer: ApiAnswer, place: Place) -> CheckLine:
-    """Return what the refusal of a dry run means."""
+    """Build the line for a dry run that was refused or failed."""
     if (lacks := _LACKS_RIGHT.search(answer.words)) is not None:
         return _without_right(name, subject, lacks)
     if answer.trouble == "NotFound" and "could not find" in answer.words:
@@ -176,8 +178,8 @@ def refused(name: str, subject: str, answer: ApiAnswer, place: Place) -> CheckLi
         return not_checked(
             name,
             subject=subject,
-            sentence=f"nobody answered for it: {found.words}",
-            remedy="A run is retried for ten minutes. If this lasts, mend what the words name.",
+            sentence=f"could not be decided now: {found.words}",
+            remedy="A run is retried for ten minutes. If this lasts, fix what the message names.",
         )
     make = warning if found.means == Means.QUOTA else problem
     return make(
@@ -189,6 +191,7 @@ def refused(name: str, subject: str, answer: ApiAnswer, place: Place) -> CheckLi
 
 
 def _without_right(name: str, subject: str, lacks: re.Match[str]) -> CheckLine:
+    """Build the NotChecked line for a dry run whose user lacks the right to create the object."""
     user = lacks["user"]
     right = f"{lacks['verb']} {lacks['resource']}"
     if lacks["verb"] == "impersonate":
@@ -201,7 +204,7 @@ def _without_right(name: str, subject: str, lacks: re.Match[str]) -> CheckLine:
     return not_checked(
         name,
         subject=subject,
-        sentence=f"{user} may not {right}; a run needs no such right of yours",
+        sentence=f"{user} may not {right}; creating runs does not take this right",
         remedy=f"Ask for the right to {right}, or have a cluster administrator run this with "
         "--as-operator.",
     )

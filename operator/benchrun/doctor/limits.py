@@ -1,4 +1,4 @@
-"""What limits all pods of a run together: quotas and NetworkPolicies of the namespace."""
+"""Checks of the namespace's quotas and NetworkPolicies, which hold for all pods of a run."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -25,7 +25,7 @@ from benchrun.observe import untrusted_json as raw
 def quota_check(target: RunTarget) -> Check:
     """Check that quotas have room for all pods of the run at once.
 
-    Each pod alone is tried by the dry runs.
+    Dry runs check each pod alone.
     """
     query = listed(f"/api/v1/namespaces/{target.namespace}/resourcequotas")
 
@@ -47,7 +47,7 @@ def quota_check(target: RunTarget) -> Check:
 def _quota(quota: raw.Object, target: RunTarget) -> Iterator[CheckLine]:
     spec, status = (raw.mapping(quota.get(key)) for key in ("spec", "status"))
     if spec.get("scopes") or spec.get("scopeSelector"):
-        return  # It counts some pods only; the dry runs tell of each.
+        return  # It counts only some pods; the dry runs check each of them.
     hard = amounts(raw.mapping(spec.get("hard")))
     used = amounts(raw.mapping(status.get("used")))
     wanted = together(target)
@@ -63,8 +63,8 @@ def _quota(quota: raw.Object, target: RunTarget) -> Iterator[CheckLine]:
         yield problem(
             "quota",
             subject=subject,
-            sentence=f"never has room for all pods of the run: {_lacks(never, wanted, hard)}",
-            remedy="Lower the resources or the replicas in the spec, or have it raised.",
+            sentence=f"is too small for all pods of the run: {_lacks(never, wanted, hard)}",
+            remedy="Lower the resources or the replicas in the spec, or have the quota raised.",
         )
     if full:
         yield warning(
@@ -79,13 +79,13 @@ def _lacks(
     keys: Sequence[str], wanted: dict[str, Decimal], hard: dict[str, Decimal]
 ) -> str:
     return ", ".join(
-        f"{key} {wanted[key].normalize():f} of {hard[key].normalize():f}"
+        f"{key} needs {wanted[key].normalize():f}, the limit is {hard[key].normalize():f}"
         for key in keys
     )
 
 
 def together(target: RunTarget) -> dict[str, Decimal]:
-    """Return what all pods of the run ask for, by the names that quotas have for it."""
+    """Return the resources of all pods of the run together, by their names in a quota."""
     total: dict[str, Decimal] = {}
 
     def add(key: str, amount: Decimal, count: int) -> None:
@@ -109,7 +109,7 @@ def together(target: RunTarget) -> dict[str, Decimal]:
 
 
 def network_check(target: RunTarget, operator: FoundOperator | None) -> Check:
-    """Check which NetworkPolicies of others hold for the run's pods."""
+    """Check which NetworkPolicies of other owners apply to the run's pods."""
     query = listed(
         f"/apis/networking.k8s.io/v1/namespaces/{target.namespace}/networkpolicies"
     )
@@ -132,7 +132,7 @@ def network_check(target: RunTarget, operator: FoundOperator | None) -> Check:
             ok(
                 "network",
                 subject="NetworkPolicies",
-                sentence="none of the namespace's limits what the pods connect to",
+                sentence="none of the namespace limits what the pods connect to",
             )
         ]
 
@@ -142,7 +142,10 @@ def network_check(target: RunTarget, operator: FoundOperator | None) -> Check:
 def _network(
     policies: Sequence[raw.Object], target: RunTarget, *, is_opened: bool
 ) -> Iterator[CheckLine]:
-    """Yield what policies keep from the pods; the operator's own only ever allow."""
+    """Yield a warning for each pod and direction of traffic that policies limit.
+
+    The operator's own policies need no warning: they only allow traffic.
+    """
     for pod in target.pods:
         of_pod = [each for each in policies if _selects(each, pod.labels)]
         leaving = _closing(of_pod, "Egress", "egress")
@@ -172,7 +175,10 @@ def _selects(policy: raw.Object, labels: Manifest) -> bool:
 
 
 def _closing(policies: Sequence[raw.Object], type_: str, field: str) -> list[str]:
-    """Return the policies that limit this direction; none where one of them allows all."""
+    """Return the names of the policies that limit this direction.
+
+    There are none if one of them allows everything, because policies add up.
+    """
     of_type: list[raw.Object] = []
     for policy in policies:
         spec = raw.mapping(policy.get("spec"))

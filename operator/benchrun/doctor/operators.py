@@ -1,4 +1,4 @@
-"""The operator: which ones there are, whether they live and lead, and what they know."""
+"""Checks of the operator: is one installed and ready, does it lead, and are the kinds its own?"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,18 +35,18 @@ from benchrun.plan import (
 )
 
 HOME = "benchrun-system"
-"""Namespace of the operator in the documentation; it is looked for there where the cluster's
-Deployments may not be listed."""
+"""Namespace of the operator in the documentation. Doctor looks there if the user may not list the
+Deployments of the whole cluster."""
 LEASE = "benchrun-operator"
 _DEFAULTS = "BENCHRUN_RUN_DEFAULTS"
-UNKNOWN_IMAGE = "benchrun-client"  # In place of the client's image.
-OLDEST = (1, 29)  # Kubernetes' minor versions from here on are supported.
+UNKNOWN_IMAGE = "benchrun-client"  # Stands for the client's image if it is unknown.
+OLDEST = (1, 29)  # Oldest supported version of Kubernetes.
 _SELECTOR = ",".join(f"{key}%3D{value}" for key, value in OPERATOR_LABELS.items())
 
 
 @dataclass(frozen=True, slots=True)
 class FoundOperator:
-    """What is known of an operator by its Deployment; empty where that is not known."""
+    """An operator as its Deployment describes it. Fields keep their defaults if it is unknown."""
 
     namespace: str = HOME
     name: str = ""
@@ -54,14 +54,13 @@ class FoundOperator:
     version: str = ""
     client_image: str = UNKNOWN_IMAGE
     pull_policy: str = "IfNotPresent"
-    namespaces: tuple[str, ...] = ()  # Those that it watches; none: all.
+    namespaces: tuple[str, ...] = ()  # Namespaces that it watches; all if empty.
     lease: str = LEASE
-    network_policies: bool = (
-        False  # Whether it makes some for the pods of every run.
-    )
+    network_policies: bool = False
+    """Whether it creates NetworkPolicies for every run."""
     available: int = 0
     defaults: RunDefaults | None = NO_DEFAULTS
-    """The platform's defaults; None: this command can't read them."""
+    """The platform's defaults; None if this command can't parse them."""
 
     @property
     def user(self) -> str:
@@ -69,11 +68,12 @@ class FoundOperator:
         return f"system:serviceaccount:{self.namespace}:{self.account}"
 
     def watches(self, namespace: str) -> bool:
+        """Return whether the operator works in the namespace."""
         return not self.namespaces or namespace in self.namespaces
 
 
 def deployments(home: str) -> tuple[ApiQuery, ApiQuery]:
-    """Build the queries for operators: in the whole cluster, and in their own namespace."""
+    """Build two queries for operators: in the whole cluster, and in the namespace `home`."""
     return (
         listed("/apis/apps/v1/deployments", _SELECTOR),
         listed(f"/apis/apps/v1/namespaces/{home}/deployments", _SELECTOR),
@@ -83,16 +83,16 @@ def deployments(home: str) -> tuple[ApiQuery, ApiQuery]:
 def operators_in(
     answers: ApiAnswers, home: str
 ) -> tuple[FoundOperator, ...] | None:
-    """Return the operators that are there; None where they may not be listed."""
+    """Return the installed operators; None if the user may not list them."""
     everywhere, at_home = (answers.of(query) for query in deployments(home))
     if everywhere.is_whole:
         return tuple(map(operator_of, everywhere.items))
-    # That there is none at home does not say that there is none elsewhere.
+    # Without one at home, there may still be one elsewhere.
     return tuple(map(operator_of, at_home.items)) or None
 
 
 def operator_of(deployment: raw.Object) -> FoundOperator:
-    """Return the operator that a Deployment of the chart makes."""
+    """Read the operator's settings from its Deployment."""
     spec = raw.mapping(deployment.get("spec"))
     pod = raw.mapping(raw.mapping(spec.get("template")).get("spec"))
     container = next(raw.mappings(pod.get("containers")), {})
@@ -136,18 +136,21 @@ def _defaults_in(text: str) -> RunDefaults | None:
 
 
 def defaults_line(operator: FoundOperator | None) -> CheckLine | None:
-    """Return that pods are tried without the platform's defaults; None: they are with them."""
+    """Build the NotChecked line for platform defaults that are unknown; None if they are known.
+
+    Without them, the pods in the dry runs differ from those of a run.
+    """
     if operator is not None and operator.defaults is not None:
         return None
     why = (
-        "are not known, as the operator is not"
+        "are unknown, because no operator was found"
         if operator is None
-        else "are of another version than this command"
+        else "are from another version than this command"
     )
     return not_checked(
         "defaults",
         subject="defaults of all runs",
-        sentence=f"{why}: what follows is without the chart's runs",
+        sentence=f"{why}: the checks below ignore the chart's value runs",
         remedy="Name the operator's namespace (--operator-namespace), where you may list its "
         "Deployment."
         if operator is None
@@ -158,14 +161,14 @@ def defaults_line(operator: FoundOperator | None) -> CheckLine | None:
 def of_namespace(
     found: Sequence[FoundOperator] | None, namespace: str
 ) -> FoundOperator | None:
-    """Return the operator that works in the namespace; None where none is known."""
+    """Return the operator that watches the namespace; None if none is known."""
     return next((each for each in found or () if each.watches(namespace)), None)
 
 
 def operator_checks(
     answers: ApiAnswers, *, home: str, namespace: str, version: str
 ) -> list[CheckLine]:
-    """Check that one operator works in the namespace, of the command's version."""
+    """Check that exactly one operator works in the namespace, and has the command's version."""
     name = "operator"
     found = operators_in(answers, home)
     if found is None:
@@ -231,19 +234,20 @@ def _about(
         yield warning(
             "version",
             subject=subject,
-            sentence=f"is of version {first.version or 'unknown'}, this command of {version}",
+            sentence=f"has version {first.version or 'unknown'}, this command has {version}",
             remedy="Use the command of the operator's version.",
         )
 
 
 def lease_query(operator: FoundOperator) -> ApiQuery:
+    """Build the query for the operator's Lease."""
     base = "/apis/coordination.k8s.io/v1/namespaces"
     name = quote(operator.lease, safe="")
     return ApiQuery(f"{base}/{operator.namespace}/leases/{name}")
 
 
 def lease_seconds(answer: ApiAnswer) -> float:
-    """Return how long a Lease that is held may stay unchanged, in seconds; 0: it is not held."""
+    """Return for how many seconds a Lease may stay unchanged; 0 if nobody holds it."""
     spec = raw.mapping(answer.found.get("spec"))
     if not spec.get("holderIdentity"):
         return 0.0
@@ -255,8 +259,8 @@ def lease_check(
 ) -> CheckLine:
     """Check that the Lease was renewed between two reads.
 
-    The reads are as far apart as the Lease allows, unless it was renewed sooner. No clock is
-    compared with another.
+    The second read comes as soon as the Lease was renewed, or at the end of its duration. Its times
+    are compared only with each other, because clocks may differ.
     """
     name = "lease"
     subject = f"Lease {operator.namespace}/{operator.lease}"
@@ -264,7 +268,7 @@ def lease_check(
         return problem(
             name,
             subject=subject,
-            sentence="is not there, so no operator works",
+            sentence="does not exist, so no operator works",
             remedy="See the operator's log: kubectl logs deployment/"
             f"{operator.name} --namespace {operator.namespace}.",
         )
@@ -294,7 +298,7 @@ SERVER = ApiQuery("/version")
 
 
 def kinds_check() -> Check:
-    """Check that the cluster has the kinds, with the fields that this command knows."""
+    """Check that the cluster serves benchrun's kinds, with the fields that this command knows."""
     return Check((KINDS, SCHEMA, SERVER), _kinds)
 
 
@@ -344,9 +348,9 @@ def _served(answer: ApiAnswer) -> list[CheckLine]:
 
 
 def _fields(answer: ApiAnswer) -> Iterator[CheckLine]:
-    """Compare the fields that the cluster knows with those of this command."""
+    """Compare the fields of the kinds in the cluster with those of this command."""
     if answer.trouble == "NotFound":
-        return  # The kinds are missing, which has a line of its own.
+        return  # The kinds are missing; another line says so.
     schemas = raw.mapping(
         raw.mapping(answer.found.get("components")).get("schemas")
     )

@@ -1,4 +1,4 @@
-"""Whether nodes have what the pods ask for: devices, labels, taints, platform."""
+"""Checks of the nodes: do they have the resources, labels, taints and platform for the pods?"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ Amounts = Mapping[str, Decimal]
 
 
 def placement_check(target: RunTarget) -> Check:
-    """Check that a node exists for each pod, and whether one is free now."""
+    """Check that some node suits each pod, and whether there is room on it now."""
     return Check(
         (NODES, PODS, GROUPS, AUTOSCALER),
         lambda answers: list(_placement(answers, target)),
@@ -63,17 +63,17 @@ def _placement(answers: ApiAnswers, target: RunTarget) -> Iterator[CheckLine]:
 
 
 def may_grow(answers: ApiAnswers) -> bool:
-    """Return whether an autoscaler was seen, which may bring a node that is not there."""
+    """Return whether the cluster has an autoscaler, which may add a missing node."""
     groups = raw.mappings(answers.of(GROUPS).found.get("groups"))
     has_karpenter = any(each.get("name") == _KARPENTER for each in groups)
     return has_karpenter or answers.of(AUTOSCALER).body is not None
 
 
 def requests_of(spec: raw.Object) -> dict[str, Decimal]:
-    """Return what the scheduler counts for a pod.
+    """Return the resources that the scheduler counts for a pod.
 
-    That is the sum of its containers, or an init container's where that is more. A limit without a
-    request is the request.
+    It counts the sum over the containers, or the largest init container if that is more. A limit
+    without a request counts as the request.
     """
     found: dict[str, Decimal] = {}
     for each in raw.mappings(spec.get("containers")):
@@ -95,13 +95,13 @@ def _asked(container: raw.Object) -> dict[str, Decimal]:
 
 
 def amounts(given: raw.Object) -> dict[str, Decimal]:
-    """Return the quantities that can be read."""
+    """Return the quantities as numbers, without those that can't be parsed."""
     read = ((key, quantity(str(value))) for key, value in given.items())
     return {key: value for key, value in read if value is not None}
 
 
 def used_by_node(pods: Iterable[raw.Object]) -> dict[str, dict[str, Decimal]]:
-    """Return what the pods on each node ask for together."""
+    """Return the sum of the pods' resources on each node."""
     used: dict[str, dict[str, Decimal]] = defaultdict(dict)
     for pod in pods:
         spec = raw.mapping(pod.get("spec"))
@@ -113,10 +113,10 @@ def used_by_node(pods: Iterable[raw.Object]) -> dict[str, dict[str, Decimal]]:
 
 @dataclass(frozen=True, slots=True)
 class _Sieve:
-    """The nodes that are left after each question."""
+    """The nodes that remain after each condition: every list is a part of the one before."""
 
     ready: list[raw.Object]
-    chosen: list[raw.Object]
+    chosen: list[raw.Object]  # By selector and affinity.
     tolerated: list[raw.Object]
     large: list[raw.Object]
 
@@ -128,7 +128,7 @@ def placed(
     *,
     grows: bool,
 ) -> CheckLine:
-    """Check one kind of pod against all nodes."""
+    """Check a pod of the run, with its count, against all nodes."""
     wanted = requests_of(pod.spec)
     sieve = _sieve(pod.spec, nodes, wanted)
     if not sieve.large:
@@ -137,14 +137,16 @@ def placed(
             return warning(
                 "nodes",
                 subject=pod.subject,
-                sentence=f"{why}; an autoscaler may bring one",
+                sentence=f"{why}; an autoscaler may add one",
                 remedy=remedy,
             )
         return problem("nodes", subject=pod.subject, sentence=why, remedy=remedy)
     fits = f"fits {_counted(len(sieve.large))}"
     if used is None:
         return ok(
-            "nodes", subject=pod.subject, sentence=f"{fits} where it is empty"
+            "nodes",
+            subject=pod.subject,
+            sentence=f"{fits}, if nothing else runs there",
         )
     room = sum(_times(node, wanted, used) for node in sieve.large)
     if room < pod.count:
@@ -192,7 +194,7 @@ def _why_none(
             "device's plugin.",
         )
     if not sieve.chosen:
-        return "no node has the labels that it asks for", f"Change {where}."
+        return "no node has the labels that the pod asks for", f"Change {where}."
     if not sieve.tolerated:
         taints = sorted(
             {
@@ -202,7 +204,7 @@ def _why_none(
             }
         )
         return (
-            f"it does not tolerate {named(taints)}",
+            f"the pod does not tolerate {named(taints)}",
             f"Add them to {pod.place.pod}.tolerations.",
         )
     short = sorted(
@@ -236,7 +238,7 @@ def _short(node: raw.Object, wanted: Amounts) -> list[str]:
 
 
 def _times(node: raw.Object, wanted: Amounts, used: Mapping[str, Amounts]) -> int:
-    """Return how many of the pods have room on a node beside those that are there."""
+    """Return how many such pods have room on a node, beside the pods that run there."""
     has = allocatable(node)
     there = used.get(name_of(node), {})
     counts = [
@@ -268,7 +270,7 @@ def _is_chosen(spec: raw.Object, node: raw.Object) -> bool:
 
 
 def _meets(term: raw.Object, labels: raw.Object, fields: raw.Object) -> bool:
-    """Return whether a node meets a term of an affinity; none meets an empty one."""
+    """Return whether a node meets a term of an affinity. No node meets an empty term."""
     of_labels = list(raw.mappings(term.get("matchExpressions")))
     of_fields = list(raw.mappings(term.get("matchFields")))
     return (
@@ -302,7 +304,7 @@ def _tolerates(toleration: raw.Object, taint: raw.Object) -> bool:
 
 
 def platforms(target: RunTarget, nodes: Sequence[raw.Object]) -> CheckLine:
-    """Return the platforms of the nodes; those of images only a registry, or a pull, can tell."""
+    """Build the NotChecked line on platforms: those of the nodes are known, those of images not."""
     found = sorted(
         {
             f"{raw.text(info.get('operatingSystem'))}/{raw.text(info.get('architecture'))}"
@@ -319,7 +321,7 @@ def platforms(target: RunTarget, nodes: Sequence[raw.Object]) -> CheckLine:
     return not_checked(
         "platform",
         subject="platform of the images",
-        sentence=f"nodes are {', '.join(found)}; registries are not asked whether {names} "
-        f"{'is' if len(images) == 1 else 'are'} for that",
+        sentence=f"nodes are {', '.join(found)}; doctor does not ask registries whether {names} "
+        f"{'is' if len(images) == 1 else 'are'} built for that",
         remedy="--pods pulls the client's image, --pods=all the server's too.",
     )

@@ -1,4 +1,4 @@
-"""A pod that shows what only a pod can: that images are pulled, and what its network reaches."""
+"""Test pods, which show whether images can be pulled and what a pod's network reaches."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -29,12 +29,12 @@ from benchrun.observe import (
 )
 
 LABEL = f"{names.GROUP}/doctor"
-"""Label of the pods that doctor starts; a run's pods never have it."""
+"""Label of the test pods. A run's pods never have it."""
 DEADLINE_SECONDS = 600
-"""Seconds after which Kubernetes ends such a pod, should nobody delete it."""
+"""Seconds after which Kubernetes ends a test pod that nobody deleted."""
 LONGEST_WAIT_SECONDS = 540
 _LOOK_SECONDS = 10
-_SERVICE = "kubernetes.default.svc"  # A name that every cluster has.
+_SERVICE = "kubernetes.default.svc"  # A DNS name in every cluster.
 _WHAT = {
     "dns": (
         "name service",
@@ -43,21 +43,21 @@ _WHAT = {
     "hub": (
         "model hub",
         "Let the pods reach it or a mirror (HF_ENDPOINT in the client's image, spec.server.env), "
-        "or bring the model in a claim; 401 and 403: set spec.model.source.hub.tokenSecretRef.",
+        "or use a model in a claim. After 401 or 403: set spec.model.source.hub.tokenSecretRef.",
     ),
     "api": (
         "path to the API server",
-        "The pods of a run need none, but one in the way may be in others' way, too.",
+        "The pods of a run do not need it, but what blocks it may block other connections, too.",
     ),
 }
 _NEEDED = ("dns", "hub")
 
 
 def client_probe(target: RunTarget, script: str, name: str) -> dict[str, Any]:
-    """Build the client's own pod, with a script in place of the client.
+    """Build a test pod like the client's, with a script in place of the client.
 
-    It has all that the client's has but the plan, which is not there: image, Secrets, claims,
-    account and placement.
+    It has the image, Secrets, claims, account and placement of the client's pod, but not the plan,
+    because no run exists.
     """
     model = target.spec.model
     revision = quote(model.revision or "main", safe="")
@@ -68,7 +68,7 @@ def client_probe(target: RunTarget, script: str, name: str) -> dict[str, Any]:
 
 
 def server_probe(pod: PlannedPod, target: RunTarget, name: str) -> dict[str, Any]:
-    """Build the server's own pod without its devices, and with nothing to do."""
+    """Build a test pod like a server's, without devices, that ends at once."""
     program = {"command": ["/bin/sh", "-c", "exit 0"], "args": []}
     return _probe(pod, program, target, name)
 
@@ -117,28 +117,28 @@ def _probe(
 def _of_others(given: dict[str, str]) -> dict[str, str]:
     """Return the labels or annotations that are not benchrun's own.
 
-    Policies and meshes go by them; the run's own would make the pod a peer of a run.
+    Policies and meshes select pods by them. With benchrun's own, the pod would belong to a run.
     """
     own = f"{names.GROUP}/"
     return {key: value for key, value in given.items() if not key.startswith(own)}
 
 
 def creation(manifest: dict[str, Any], namespace: str) -> ApiQuery:
-    """Build the request that creates the pod. It is the only one that changes anything."""
+    """Build the request that creates a test pod: doctor's only request that changes something."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     return ApiQuery(path, json.dumps(manifest))
 
 
 def may_be_there(answer: ApiAnswer) -> bool:
-    """Return whether the pod may have been made: also where the answer was lost.
+    """Return whether the pod may exist, after the answer to its creation.
 
-    Words without a reason of the API server's may be those of a lost connection.
+    An error that the API server did not name may be a lost connection, after the pod was created.
     """
     return answer.trouble not in ("Forbidden", "NotFound")
 
 
 def left_behind(name: str, namespace: str, words: str) -> CheckLine:
-    """Return that a pod was not deleted."""
+    """Build the warning about a test pod that could not be deleted."""
     return warning(
         "started",
         subject=f"pod {name}",
@@ -149,23 +149,22 @@ def left_behind(name: str, namespace: str, words: str) -> CheckLine:
 
 
 def has_ended(body: raw.Object) -> bool:
-    """Return whether the pod has ended, or can't begin."""
+    """Return whether the pod has ended or can't start."""
     return _is_over(pod_of(body)) or _trouble(body) is not None
 
 
 def _is_over(view: Pod) -> bool:
-    """Return whether the main container has ended; a sidecar may go on."""
+    """Return whether the main container has ended. A sidecar may still run."""
     return view.phase in ("Succeeded", "Failed") or view.terminated is not None
 
 
 def _trouble(body: raw.Object) -> str | None:
-    """Return why the pod can't begin, in the words of a run's status; None: nothing is known."""
+    """Return why the pod can't start, in the words of a run's status; None if it may start."""
     view = pod_of(body)
     if _is_over(view):
         return None
-    engine = next(
-        iter(ENGINES.values())
-    )  # Only an ended server's log is of an engine.
+    # Any engine will do: only the log of a server that has ended depends on it.
+    engine = next(iter(ENGINES.values()))
     diagnose = (
         diagnose_client if view.role == names.ROLE_CLIENT else diagnose_server
     )
@@ -174,7 +173,7 @@ def _trouble(body: raw.Object) -> str | None:
 
 
 def created(answer: ApiAnswer, pod: PlannedPod) -> CheckLine | None:
-    """Return why no pod could be started; None where it was."""
+    """Build the line on a test pod that could not be created; None if it was created."""
     if not answer.trouble:
         return None
     line = refused("started", f"started {pod.subject}", answer, pod.place)
@@ -188,7 +187,10 @@ def created(answer: ApiAnswer, pod: PlannedPod) -> CheckLine | None:
 def results(
     body: raw.Object, lines: Sequence[str], pod: PlannedPod
 ) -> Iterator[CheckLine]:
-    """Yield what a pod has shown. `lines`: what it printed, `body`: as it was last seen."""
+    """Yield the results of a test pod.
+
+    `body` is the pod as it was last seen, and `lines` is what it printed.
+    """
     subject = f"started {pod.subject}"
     if (why := _trouble(body)) is not None:
         message, _, remedy = why.rpartition(". ")
@@ -202,7 +204,7 @@ def results(
         yield not_checked(
             "started",
             subject=subject,
-            sentence=f"has not begun in time ({waits})",
+            sentence=f"did not start in time ({waits})",
             remedy="Give it longer with --timeout, or see kubectl describe nodes.",
         )
         return
@@ -226,6 +228,7 @@ def results(
 
 
 def _tried(lines: Sequence[str]) -> Iterator[CheckLine]:
+    """Yield a result for each line that the script printed, skipping other lines."""
     for line in lines:
         found = raw.mapping(raw.parsed(line.encode()))
         name = raw.text(found.get("name"))

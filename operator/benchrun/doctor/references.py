@@ -1,4 +1,4 @@
-"""What the pods name in their namespace and cluster: claims, Secrets, accounts, classes."""
+"""Checks of the objects that pods refer to: claims, Secrets, ConfigMaps, accounts, classes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,17 +24,18 @@ from benchrun.observe import untrusted_json as raw
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A kind of object that pods name."""
+    """A kind of object that pods refer to."""
 
     kind: str
-    path: str  # With {namespace}, where it has one.
-    field: str  # Where a spec names it; {pod} is the path of the pod's part.
+    path: str  # API path of the list; has {namespace} if the kind is namespaced.
+    field: str  # Field of the spec with the name; {pod} is the path of the pod's settings.
 
     @property
     def plural(self) -> str:
         return self.path.rpartition("/")[2]
 
     def query(self, namespace: str, name: str) -> ApiQuery:
+        """Build the query for one object of the kind."""
         path = self.path.format(namespace=namespace)
         return ApiQuery(f"{path}/{quote(name, safe='')}")
 
@@ -69,7 +70,7 @@ _KINDS = {
 def brought(
     objects: Iterable[raw.Object], namespace: str
 ) -> dict[ApiQuery, ApiAnswer]:
-    """Return answers for objects that the user's file brings with the run: they will be there."""
+    """Return answers for the objects in the user's file, which are created with the run."""
     found: dict[ApiQuery, ApiAnswer] = {}
     for body in objects:
         kind = _KINDS.get(raw.text(body.get("kind")))
@@ -80,17 +81,17 @@ def brought(
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An object that a pod names, and a key in it; empty: the object alone."""
+    """An object that a pod refers to, and a key in it; the key is empty if any will do."""
 
     kind: _Kind
     name: str
     key: str = ""
-    is_written: bool = False  # Whether a claim is mounted to be written as well.
-    is_optional: bool = False  # Whether a pod does without this volume.
+    is_written: bool = False  # Whether a claim is mounted for writing.
+    is_optional: bool = False  # Whether the pod starts without it.
 
 
 def references_of(pod: PlannedPod) -> Iterator[Reference]:
-    """Yield everything that the pod names and that must be there."""
+    """Yield every object that the pod refers to."""
     spec = pod.spec
     for field, kind in _FIELDS.items():
         if name := raw.text(spec.get(field)):
@@ -142,7 +143,7 @@ def _of_variable(source: raw.Object) -> Iterator[Reference]:
 
 
 def _of_spec(target: RunTarget) -> Iterator[Reference]:
-    """Yield what the client looks for, and the run can't do without, although its pod starts.
+    """Yield the objects that the run needs although its pods would start without them.
 
     These are the endpoint's Service, datasets in ConfigMaps, and the chat template.
     """
@@ -159,7 +160,7 @@ def _of_spec(target: RunTarget) -> Iterator[Reference]:
 
 
 def reference_check(target: RunTarget) -> Check:
-    """Check that everything that the pods name is there, and is what they need."""
+    """Check that every object that the pods refer to exists and suits them."""
     own = {each["metadata"]["name"] for each in target.objects}
     users: dict[Reference, list[PlannedPod]] = {}
     for pod in target.pods:
@@ -208,14 +209,14 @@ def _reference(
             yield warning(
                 name,
                 subject=subject,
-                sentence=f"is not there; it is optional, so {roles} start without it",
+                sentence=f"does not exist; it is optional, so {roles} start without it",
                 remedy=f"Create it if it is needed, or change {field}.",
             )
             return
         yield problem(
             name,
             subject=subject,
-            sentence=f"is not there; it is needed by {roles}",
+            sentence=f"does not exist; it is needed by {roles}",
             remedy=f"Create it, or change {field}.",
         )
         return
@@ -234,12 +235,12 @@ def _reference(
             name,
             subject=subject,
             sentence=f"has no key {named(missing)}, needed by {roles}",
-            remedy=f"Add the key; it has {named(sorted(has)) or 'none'}.",
+            remedy=f"Add the key; existing keys: {named(sorted(has)) or 'none'}.",
         )
         return
     extra = _EXTRA.get(kind.kind)
     found = list(extra(answer.found, same, pods, answers)) if extra else []
-    yield from found or [ok(name, subject=subject, sentence="is there")]
+    yield from found or [ok(name, subject=subject, sentence="exists")]
 
 
 def _claim(
@@ -258,24 +259,24 @@ def _claim(
         yield _unbound(claim, make_problem, answers)
     given = raw.mapping(claim.get("spec")).get("accessModes")
     modes = [raw.text(mode) for mode in given] if isinstance(given, list) else []
-    # A pod may name the claim twice; leader and workers of a group have one role, but are two.
+    # A pod may refer to the claim twice. Leader and workers of a group share a role.
     count = sum(pod.count for pod in {id(pod): pod for pod in pods}.values())
     if modes == ["ReadWriteOncePod"] and count > 1:
         yield make_problem(
             problem,
-            f"may be used by one pod (ReadWriteOncePod), and {count} need it",
+            f"can be used by one pod only (ReadWriteOncePod), and {count} pods need it",
             "Use a claim with ReadOnlyMany or ReadWriteMany.",
         )
     elif modes == ["ReadWriteOnce"] and count > 1:
         yield make_problem(
             warning,
-            f"may be used on one node at a time (ReadWriteOnce), and {count} pods need it",
+            f"can be used on one node at a time (ReadWriteOnce), and {count} pods need it",
             "Use a claim with ReadOnlyMany or ReadWriteMany, or place the pods on one node.",
         )
     elif modes == ["ReadOnlyMany"] and any(each.is_written for each in same):
         yield make_problem(
             problem,
-            "may only be read (ReadOnlyMany), and a pod mounts it to write",
+            "is read-only (ReadOnlyMany), and a pod mounts it for writing",
             "Use a claim with ReadWriteOnce or ReadWriteMany.",
         )
 
@@ -303,16 +304,16 @@ def _unbound(
     if wanted and classes.is_whole and found is None:
         return line(
             problem,
-            f"asks for StorageClass {wanted}, which is not there",
-            "Create the class, or a claim of another one.",
+            f"asks for StorageClass {wanted}, which does not exist",
+            "Create the class, or use a claim of another class.",
         )
     waits = found is not None and (
         found.get("volumeBindingMode") == "WaitForFirstConsumer"
     )
-    why = "with the first pod" if waits else "by somebody"
+    when = "the first pod uses it" if waits else "a volume is provided"
     return line(
         warning,
-        f"is {phase}: it is bound {why}, and an empty volume has no model or data",
+        f"is {phase} until {when}; a new volume is empty, without model or data",
         f"See kubectl describe pvc {name_of(claim)}.",
     )
 

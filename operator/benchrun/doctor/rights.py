@@ -1,4 +1,4 @@
-"""The namespace, and who may do there what a run takes."""
+"""Checks of the namespace, and of the rights of the user and the operator in it."""
 
 import json
 from collections.abc import Iterator
@@ -22,8 +22,8 @@ from benchrun.doctor.target import RunTarget
 from benchrun.observe import untrusted_json as raw
 
 _AUTHORIZATION = "/apis/authorization.k8s.io/v1"
-# A mesh by its label or annotation of the namespace, and the value that turns it off. A sidecar of
-# any other is seen in the dry run of the pods.
+# Label or annotation that puts a namespace into a mesh -> the value that turns it off. Sidecars of
+# other meshes show in the dry runs of pods.
 _MESHES = {
     "istio-injection": "disabled",
     "istio.io/rev": "",
@@ -34,11 +34,12 @@ _MESHES = {
 
 
 def namespace_query(namespace: str) -> ApiQuery:
+    """Build the query for the namespace itself."""
     return ApiQuery(f"/api/v1/namespaces/{namespace}")
 
 
 def namespace_check(namespace: str) -> Check:
-    """Check that the namespace is there, and that no mesh takes its pods in."""
+    """Check that the namespace exists, and that no service mesh adds proxies to its pods."""
     query = namespace_query(namespace)
     return Check((query,), lambda answers: list(_namespace(answers, namespace)))
 
@@ -50,7 +51,7 @@ def _namespace(answers: ApiAnswers, namespace: str) -> Iterator[CheckLine]:
         yield problem(
             "namespace",
             subject=subject,
-            sentence="is not there",
+            sentence="does not exist",
             remedy=f"kubectl create namespace {namespace}",
         )
         return
@@ -69,7 +70,7 @@ def _namespace(answers: ApiAnswers, namespace: str) -> Iterator[CheckLine]:
     yield ok(
         "namespace",
         subject=subject,
-        sentence=f"is there; its Pod Security level is {raw.text(level) or 'not set'}",
+        sentence=f"exists; its Pod Security level is {raw.text(level) or 'not set'}",
     )
     notes = raw.mapping(metadata_of(answer.found).get("annotations"))
     marks = {**labels_of(answer.found), **notes}
@@ -82,8 +83,8 @@ def _namespace(answers: ApiAnswers, namespace: str) -> Iterator[CheckLine]:
         yield warning(
             "mesh",
             subject=subject,
-            sentence=f"a mesh takes its pods in ({', '.join(meshes)}): its proxies are part of "
-            "every latency, and a sidecar that does not end keeps the client's Job",
+            sentence=f"a service mesh adds proxies to its pods ({', '.join(meshes)}): they are "
+            "part of every latency, and a sidecar that does not end keeps the client's Job running",
             remedy="Use a namespace without a mesh.",
         )
 
@@ -91,6 +92,7 @@ def _namespace(answers: ApiAnswers, namespace: str) -> Iterator[CheckLine]:
 def _review(
     namespace: str, verb: str, group: str, plural: str, user: str
 ) -> ApiQuery:
+    """Build the query of whether a user may do this; an empty `user` stands for the caller."""
     wanted = {
         "namespace": namespace,
         "verb": verb,
@@ -111,7 +113,7 @@ def _review(
 
 
 def rights_check(target: RunTarget, operator: FoundOperator | None) -> Check:
-    """Check that the user may create runs, and the operator what they are made of."""
+    """Check that the user may create runs, and the operator the objects of a run."""
     mine = _review(target.namespace, "create", names.GROUP, names.PLURAL, "")
     theirs: dict[str, ApiQuery] = {}
     if operator is not None and operator.account:
@@ -132,6 +134,7 @@ def rights_check(target: RunTarget, operator: FoundOperator | None) -> Check:
 
 
 def _allowed(answers: ApiAnswers, query: ApiQuery) -> bool | None:
+    """Return what a review answered; None if it was not answered."""
     status = raw.mapping(answers.of(query).found.get("status"))
     allowed = status.get("allowed")
     return allowed if isinstance(allowed, bool) else None

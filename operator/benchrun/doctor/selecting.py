@@ -1,4 +1,4 @@
-"""Kubernetes' selectors of labels, as far as they choose nodes and pods."""
+"""Kubernetes' label selectors and node affinity expressions."""
 
 from contextlib import suppress
 
@@ -6,7 +6,7 @@ from benchrun.observe import untrusted_json as raw
 
 
 def matches(selector: raw.Object, labels: raw.Object) -> bool:
-    """Return whether a label selector chooses these labels; an empty one chooses all."""
+    """Return whether a label selector matches these labels. An empty selector matches all."""
     exact = raw.mapping(selector.get("matchLabels"))
     return all(labels.get(key) == value for key, value in exact.items()) and all(
         holds(each, labels)
@@ -17,7 +17,7 @@ def matches(selector: raw.Object, labels: raw.Object) -> bool:
 def holds(expression: raw.Object, labels: raw.Object) -> bool:
     """Return whether labels meet an expression of a selector or a node affinity.
 
-    An operator that is not known is not met.
+    Labels never meet an expression with an unknown operator.
     """
     key = raw.text(expression.get("key"), 512)
     given = expression.get("values")

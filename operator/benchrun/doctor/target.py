@@ -1,4 +1,4 @@
-"""What is to run, and where: the run's pods and objects, as the operator would make them."""
+"""The run to check: its objects and pods, as the operator would create them."""
 
 import json
 from collections.abc import Iterator
@@ -11,10 +11,11 @@ from benchrun import names, plan
 from benchrun.api import BenchmarkRunSpec
 from benchrun.doctor.operators import FoundOperator
 from benchrun.observe import Place
+from benchrun.plan import network_policies
 
 Manifest = dict[str, Any]
 UID = "00000000-0000-4000-8000-000000000000"
-"""Uid in place of the run's, which is not there yet."""
+"""Stands for the uid of the run, which does not exist yet."""
 REPLICA_SETS = "system:serviceaccount:kube-system:replicaset-controller"
 JOBS = "system:serviceaccount:kube-system:job-controller"
 STATEFUL_SETS = "system:serviceaccount:kube-system:statefulset-controller"
@@ -22,13 +23,13 @@ STATEFUL_SETS = "system:serviceaccount:kube-system:statefulset-controller"
 
 @dataclass(frozen=True, slots=True)
 class PlannedPod:
-    """A pod of the run, and how many of them there are."""
+    """A kind of pod of the run, and how many of them there are."""
 
     role: str
     count: int
     manifest: Manifest
     place: Place
-    account: str  # The controller that makes it.
+    account: str  # User name of the controller that creates it.
 
     @property
     def subject(self) -> str:
@@ -58,12 +59,14 @@ class RunTarget:
     spec: BenchmarkRunSpec
     objects: tuple[Manifest, ...]
     pods: tuple[PlannedPod, ...]
-    is_given: bool = True  # Whether the user gave the run; else it stands for any.
-    also: tuple[str, ...] = ()  # Names of others with the same pods.
+    is_given: bool = (
+        True  # False if the user gave no run, and this one stands for any.
+    )
+    also: tuple[str, ...] = ()  # Names of other runs with the same pods.
 
     @property
     def title(self) -> str:
-        """Return its name, and how many others it stands for."""
+        """Return the name of the run, and how many other runs it stands for."""
         return f"{self.name} and {len(self.also)} more" if self.also else self.name
 
 
@@ -76,9 +79,9 @@ def target_of(
     is_given: bool = True,
     labels: plan.Labels = (),
 ) -> RunTarget:
-    """Build the objects and pods of a run, as `decide` has the operator create them.
+    """Build the objects and pods of a run, as the operator would create them.
 
-    `labels` are the run's own, of which the platform may copy some.
+    `labels` are the run's own; the platform's defaults may copy some of them to its pods.
     """
     applied = plan.applied_to(labels, operator.defaults or plan.NO_DEFAULTS)
     owner = plan.Owner(namespace, name, UID, labels=applied.labels)
@@ -105,7 +108,7 @@ def target_of(
     client_pods = plan.division_of(spec).pods
     for_all = operator.network_policies
     fences = (
-        plan.network_policy_manifests(
+        network_policies.network_policy_manifests(
             owner,
             spec,
             operator_namespace=operator.namespace,
@@ -161,7 +164,7 @@ def _pod(
 
 
 def merged(targets: list[RunTarget]) -> list[RunTarget]:
-    """Return one target for those whose pods differ only in their arguments, as a sweep's do."""
+    """Merge targets whose pods differ only in their arguments, as those of a sweep often do."""
     found: dict[str, RunTarget] = {}
     for each in targets:
         pods = [_without_args(pod.spec) for pod in each.pods]

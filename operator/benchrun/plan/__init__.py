@@ -1,6 +1,7 @@
 """Convert a spec to stages, and stages and servers to manifests, one role after the other.
 
-All functions are pure.
+All functions are pure. Modules whose builders make objects of a kind of their own, such as
+`network_policies`, are imported by module.
 """
 
 from benchrun.plan.child_objects import (
@@ -34,8 +35,7 @@ from benchrun.plan.mounted_files import (
     model_path,
     served_name,
 )
-from benchrun.plan.network_policies import OPERATOR_LABELS, network_policy_manifests
-from benchrun.plan.queued_workload import placed, workload_manifest
+from benchrun.plan.network_policies import OPERATOR_LABELS
 from benchrun.plan.run_defaults import (
     COMPILE_CLAIM,
     MAX_DEFAULTS_BYTES,
@@ -172,13 +172,11 @@ __all__ = [
     "metadata",
     "model_path",
     "most_probe_stages",
-    "network_policy_manifests",
     "nodes",
     "noted",
     "objective_error",
     "own_fields",
     "place_in_repeat",
-    "placed",
     "plan_config_map",
     "plan_of_client",
     "planned_runs",
@@ -216,5 +214,4 @@ __all__ = [
     "with_defaults",
     "worker_pod",
     "workload",
-    "workload_manifest",
 ]

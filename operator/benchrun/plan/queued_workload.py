@@ -1,6 +1,6 @@
-"""The Workload with which a run asks Kueue for its quota, and what Kueue's answer adds to pods.
+"""The Workload with which a run asks Kueue for quota, and what the answer adds to its pods.
 
-Both work on the manifests of the objects whose pods the run will have, whatever kind these are.
+Both are computed from the manifests of the objects that create the run's pods, of any kind.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,10 +21,9 @@ _PLACING = (
     "tolerations",
     "topologySpreadConstraints",
 )
-"""Fields of a pod that decide where it fits. The others, such as variables, are none of Kueue's
-business."""
+"""Fields of a pod that decide on which nodes it fits. Kueue does not need the other fields."""
 _COUNTED = ("name", "image", "resources", "restartPolicy")
-"""Fields of a container that decide what it takes."""
+"""Fields of a container that decide how much it takes of a quota."""
 
 
 def workload_manifest(
@@ -37,7 +36,7 @@ def workload_manifest(
 ) -> Manifest:
     """Build the Workload that asks for the quota of all pods that `makers` will make.
 
-    `noted` is the platform's defaults, which the pods are made from once there is a quota.
+    `noted` has the platform's defaults, from which the pods are made once there is a quota.
     """
     kind = child_kinds.KINDS[child_kinds.WORKLOAD]
     name = names.queued_name(owner.name, owner.uid, attempt)
@@ -58,7 +57,7 @@ def workload_manifest(
 def placed(maker: Manifest, placements: Iterable[Placement]) -> Manifest:
     """Return the manifest whose pods get the node labels and tolerations of their flavours.
 
-    What the pods select themselves wins: Kueue chose a flavour that agrees with it.
+    Node labels that the pods select themselves win: Kueue chose a flavour that agrees with them.
     """
     role = _role(maker)
     found = next((each for each in placements if each.role == role), None)
@@ -91,7 +90,7 @@ def _pod_set(maker: Manifest) -> Manifest:
 
 
 def _as_counted(pod: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a pod's spec decides where it fits and what it takes."""
+    """Return the part of a pod's spec that Kueue needs: where it fits and what it takes."""
     containers = {
         kind: [
             {name: each[name] for name in _COUNTED if name in each}
@@ -108,14 +107,14 @@ def _role(maker: Manifest) -> str:
 
 
 def _pods(maker: Manifest) -> int:
-    """Return how many pods the object makes."""
+    """Return how many pods the object creates."""
     spec = maker["spec"]
     each = spec.get("leaderWorkerTemplate", {}).get("size", 1)
     return int(spec.get("replicas") or spec.get("parallelism") or 1) * int(each)
 
 
 def _templates(maker: Manifest) -> Iterator[dict[str, Any]]:
-    """Yield the templates of the pods; of a group the leader's first."""
+    """Yield the pod templates of an object; a group has the leader's first."""
     spec = maker["spec"]
     if (group := spec.get("leaderWorkerTemplate")) is not None:
         yield group["leaderTemplate"]

@@ -1,9 +1,9 @@
-"""The platform's defaults: what all runs get that do not say it themselves.
+"""The platform's defaults: settings of all runs whose spec does not have its own.
 
 An administrator writes them once, in the chart's `runs`. The spec's own field wins as a whole;
-variables, volumes, mounts, pull secrets, labels and annotations are merged by name. What holds for
-a run is noted on its plan's ConfigMap when that is created, and read from there: another operator,
-or another value in the chart, changes nothing of a run that goes on.
+variables, volumes, mounts, pull secrets, labels and annotations are merged by name. The defaults of
+a run are noted on its plan's ConfigMap when that is created, and read from there: another operator,
+or another value in the chart, does not change a run that has begun.
 """
 
 import hashlib
@@ -37,8 +37,8 @@ from benchrun.api import (
 from benchrun.plan.mounted_files import model_files, served_model_files
 
 MAX_DEFAULTS_BYTES = 48 * 1024
-"""Most bytes of the defaults as JSON: they are noted on an object of every run, where annotations
-may take 256 KiB together."""
+"""Most bytes of the defaults as JSON. They are annotations of an object of every run, and all
+annotations of an object may have 256 KiB."""
 _PASSWORD = re.compile(r"://[^/\s@]*:[^/\s@]*@")
 
 
@@ -73,19 +73,19 @@ Capability = Annotated[
 
 
 class RoleDefaults(PodOverrides):
-    """What the pods of one role get."""
+    """Defaults of the pods of one role."""
 
     env: DefaultEnv = Field(default_factory=list)
     resources: Resources = Field(default_factory=Resources)
-    """For runs that give neither limits nor requests."""
+    """Only used if a run has neither limits nor requests."""
     capabilities: Annotated[list[Capability], Field(max_length=8), Unique()] = (
         Field(default_factory=list)
     )
-    """Capabilities of the main container, beside which all are dropped. A spec can't name any."""
+    """Capabilities of the main container; all others are dropped. A spec can't set them."""
 
 
 class ServerDefaults(RoleDefaults):
-    """What the pods of an engine get."""
+    """Defaults of the pods of an engine."""
 
     env: Annotated[DefaultEnv, AfterValidator(_not_refused)] = Field(
         default_factory=list
@@ -93,11 +93,11 @@ class ServerDefaults(RoleDefaults):
 
 
 class ClientDefaults(RoleDefaults):
-    """What the client's pods get."""
+    """Defaults of the client's pods."""
 
     preparation_env: DefaultEnv = Field(default_factory=list)
-    """Variables until tokenizer and data are found, such as HTTPS_PROXY; no request to a server is
-    sent with them."""
+    """Variables that hold only until tokenizer and data are found, such as HTTPS_PROXY. Requests to
+    servers are sent without them."""
 
 
 def _label_names(given: list[str]) -> list[str]:
@@ -114,13 +114,13 @@ class RunDefaults(SpecModel):
     copy_labels: Annotated[
         list[str], Field(max_length=8), Unique(), AfterValidator(_label_names)
     ] = Field(default_factory=list)
-    """Labels that objects and pods get from their run, never in a selector."""
+    """Labels that objects and pods copy from their run. Selectors do not have them."""
     model_cache_claim: NameOrNone = ""
-    """Claim for the model of runs that start a server, take it from the hub and name no claim."""
+    """Claim with models, for runs that start a server with a model of the hub and name no claim."""
     compile_cache_claim: NameOrNone = ""
-    """Claim for what engines compile, of runs that start a server and name no claim."""
+    """Claim with compiled code, for runs that start a server and name no claim."""
     user_from_namespace: bool = False
-    """Whether pods name no user and no groups: the namespace gives them, as OpenShift does."""
+    """Whether pods leave out user and groups, because the namespace sets them, as on OpenShift."""
 
     def of_role(self, spec: BenchmarkRunSpec, role: str) -> RoleDefaults:
         """Return the defaults of the pods that this run has in a role."""
@@ -131,7 +131,7 @@ class RunDefaults(SpecModel):
         return self.server if spec.offline is None else self.offline
 
     def to_json(self) -> str:
-        """Return the defaults as compact JSON, without what is not set."""
+        """Return the defaults as compact JSON, without fields that are not set."""
         return self.model_dump_json(by_alias=True, exclude_defaults=True)
 
 
@@ -141,7 +141,7 @@ Labels = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What holds for one run: the defaults, and the labels that were copied from the run."""
+    """The defaults that hold for one run, and the labels that were copied from the run."""
 
     defaults: RunDefaults = NO_DEFAULTS
     labels: Labels = ()
@@ -151,7 +151,7 @@ NOTHING_APPLIED = Applied()
 
 
 def applied_to(labels: Labels, defaults: RunDefaults) -> Applied:
-    """Return what holds for a run with these labels whose plan is made now."""
+    """Return the defaults for a run with these labels whose plan is made now."""
     copied = tuple(
         (name, value) for name, value in labels if name in defaults.copy_labels
     )
@@ -167,10 +167,10 @@ _PURPOSE = b"benchrun.defaults/1\x1f"
 
 
 def noted(applied: Applied, *, key: bytes, run_uid: str) -> dict[str, str]:
-    """Return the annotations by which `read_applied` finds this again.
+    """Return the annotations that `read_applied` reads.
 
-    Who may write ConfigMaps in the namespace could change them: without the operator's key that is
-    noticed, and nobody gets a pod by the operator's hands that he could not create himself.
+    They have a MAC by the operator's key. Without it, whoever may write ConfigMaps in the namespace
+    could change them, and have the operator create pods that he may not create himself.
     """
     defaults = applied.defaults.to_json()
     labels = json.dumps(dict(applied.labels), separators=(",", ":"))
@@ -181,9 +181,9 @@ def noted(applied: Applied, *, key: bytes, run_uid: str) -> dict[str, str]:
 def read_applied(
     defaults: str, labels: str, mac: str, *, key: bytes, run_uid: str
 ) -> Applied | None:
-    """Return what the values of the three annotations say.
+    """Return the defaults of a run from the values of the three annotations.
 
-    None: this operator's key did not write them, or this release can't read them.
+    Return None if the MAC is not by this operator's key, or this release can't parse the text.
     """
     if not hmac.compare_digest(
         mac.encode(), _mac(key, run_uid, defaults, labels).encode()
@@ -207,7 +207,7 @@ def _parsed(text: str) -> RunDefaults:
 
 @dataclass(frozen=True, slots=True)
 class PodSettings:
-    """What a spec, or a spec with the defaults, says of the pods of a role."""
+    """Settings of the pods of a role, from a spec alone or with the defaults."""
 
     pod: PodOverrides
     env: Sequence[EnvVar]
@@ -215,7 +215,7 @@ class PodSettings:
 
 
 def own_settings(spec: BenchmarkRunSpec, role: str) -> PodSettings:
-    """Return what the spec itself says of the pods of a role.
+    """Return the settings of a role's pods in the spec alone.
 
     A proxy is placed as the client is, without the client's files.
     """
@@ -248,7 +248,7 @@ def own_settings(spec: BenchmarkRunSpec, role: str) -> PodSettings:
 def settings_of(
     spec: BenchmarkRunSpec, role: str, applied: Applied = NOTHING_APPLIED
 ) -> PodSettings:
-    """Return what holds for the pods of a role: the spec's own, and the defaults beside it."""
+    """Return the settings of a role's pods: those of the spec, and the defaults."""
     own = own_settings(spec, role)
     given = applied.defaults.of_role(spec, role)
     model = model_with_claim(spec, applied)
@@ -265,7 +265,7 @@ def settings_of(
 
 
 _ENTRY_NAMES = {"volumes": "name", "volume_mounts": "mountPath"}
-"""Lists that are merged by the name of their entries, by the field that has it."""
+"""Lists that are merged by name -> the field of an entry that has its name."""
 _MAPS = ("labels", "annotations")
 
 
@@ -341,14 +341,14 @@ def _fields(settings: PodSettings) -> dict[str, Any]:
 
 
 _OWN_CACHE = frozenset({"HF_HOME", "HF_HUB_CACHE"})
-"""Variables by which a server says where the hub's files are."""
+"""Variables with which a server sets where the hub's files are."""
 
 
 def model_with_claim(spec: BenchmarkRunSpec, applied: Applied) -> Model:
-    """Return the model, with the platform's claim if the run is to have it.
+    """Return the model, with the platform's claim if the run uses it.
 
-    It is not to have it where the spec says otherwise: by a claim of its own or an empty name, by
-    a server with a cache of its own, or by a tokenizer that no claim would keep.
+    The run does not use it if the spec names another claim or an empty name, if the server has a
+    cache of its own, or if the claim would not hold the tokenizer.
     """
     model = spec.model
     claim = applied.defaults.model_cache_claim
@@ -367,9 +367,9 @@ def model_with_claim(spec: BenchmarkRunSpec, applied: Applied) -> Model:
 
 
 def _compile_claim(spec: BenchmarkRunSpec, applied: Applied) -> str | None:
-    """Return the claim for what the engine compiles: the spec's, else the platform's.
+    """Return the claim for compiled code: the spec's, else the platform's.
 
-    A server that says by a variable where one of its caches is keeps all of them to itself.
+    A server that sets the place of one of its caches by a variable has no claim for any.
     """
     started = spec.started
     if started is None or started.compile_cache_claim is not None:
@@ -403,7 +403,7 @@ def claims_by_default(
 def preparation_env(spec: BenchmarkRunSpec, applied: Applied) -> list[EnvVar]:
     """Return the client's variables that hold only while it prepares.
 
-    One that the spec gives, or that another default gives for the whole run, is none of them.
+    Variables that the spec or another default sets for the whole run are left out.
     """
     whole_run = {
         each.name for each in settings_of(spec, names.ROLE_CLIENT, applied).env
@@ -424,7 +424,7 @@ COMPILE_CLAIM = json_name("compile_cache_claim")
 def applied_fields(
     spec: BenchmarkRunSpec, role: str, applied: Applied
 ) -> dict[str, str]:
-    """Return what the defaults set in the pods of a role beside the spec, by field, as text."""
+    """Return what the defaults set in a role's pods in addition to the spec: text by field."""
     if applied.defaults == NO_DEFAULTS:
         return {}
     own = own_fields(spec, role)
@@ -445,7 +445,7 @@ def applied_fields(
 
 
 def own_fields(spec: BenchmarkRunSpec, role: str) -> dict[str, str]:
-    """Return what the spec itself says of the pods of a role, by field, as text."""
+    """Return what the spec itself sets in a role's pods: text by field."""
     return _claims(spec, role) | _as_text(own_settings(spec, role))
 
 
@@ -489,7 +489,7 @@ def _digest(text: str) -> str:
 
 
 def _bounded(found: Mapping[str, str]) -> dict[str, str]:
-    """Return as many entries as a status takes; the last one stands for all others."""
+    """Return as many entries as fit into a status; the last one counts all others."""
     kept: dict[str, str] = {}
     room = MAX_STATUS_BYTES
     left = dict(found)

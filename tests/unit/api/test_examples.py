@@ -12,7 +12,8 @@ from benchrun.api import BenchmarkRunSpec, Resources
 from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
 from benchrun.names import API_VERSION, KIND
 from benchrun.plan import planned_variants
-from benchrun_client.contract import ShareGPTData, TextsData
+from benchrun_client.contract.datasets import ShareGPTData, TextsData
+from kit.every_case import every
 from unit.api.examples import EACH, EXAMPLES, FILES, Example
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -71,7 +72,7 @@ def millicores_of(run: BenchmarkRunSpec) -> int:
     return sum(one * many for one, many in zip(millicores, copies, strict=True))
 
 
-@pytest.mark.parametrize("example", EACH)
+@every("example", EACH)
 def test_every_example_is_valid(example: Example) -> None:
     if example.kind in KUBERNETES_OWN:
         assert example.body["apiVersion"] == "v1"
@@ -81,7 +82,7 @@ def test_every_example_is_valid(example: Example) -> None:
         assert runs_of(example)
 
 
-@pytest.mark.parametrize("example", EACH)
+@every("example", EACH)
 def test_what_it_reads_from_a_config_map_stands_before_it_in_the_same_file(
     example: Example,
 ) -> None:
@@ -94,7 +95,7 @@ def test_what_it_reads_from_a_config_map_stands_before_it_in_the_same_file(
     assert set(config_maps_read(example)) <= there
 
 
-@pytest.mark.parametrize(
+@every(
     "example",
     [each for each in EACH if each.id is not None and TINY in str(each.id)],
 )
@@ -105,7 +106,7 @@ def test_a_tiny_one_downloads_nothing(example: Example) -> None:
         assert all(file is None or file.config_map is not None for file in files)
 
 
-@pytest.mark.parametrize("example", EACH)
+@every("example", EACH)
 def test_servers_without_a_gpu_take_little_more_than_one_core(
     example: Example,
 ) -> None:
@@ -119,7 +120,7 @@ def test_servers_without_a_gpu_take_little_more_than_one_core(
             assert 1000 <= millicores_of(run) <= 1200
 
 
-@pytest.mark.parametrize("example", EACH)
+@every("example", EACH)
 def test_what_is_downloaded_is_named_with_its_commit(example: Example) -> None:
     for run in runs_of(example):
         for file in (workload.dataset.file for workload in run.workloads):

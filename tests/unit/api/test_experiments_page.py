@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
+from kit.every_case import every
 from unit.api.examples import EXAMPLES, Example
 
 ROOT = Path(__file__).parents[3]
@@ -192,7 +193,7 @@ def sent_by(answer: Answer) -> set[str]:
 WORDS = frozenset({"nsys", "...-at-once", "USD/Mtok"})
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda a: a.question[:40])
+@every("answer", ANSWERS, ids=lambda a: a.question[:40])
 def test_what_a_row_names_exists(answer: Answer) -> None:
     plain = re.sub(r"\]\([^)]*\)", "]", answer.text)
     spans = {span.strip('"') for span in re.findall(r"`([^`]+)`", plain)}
@@ -200,7 +201,7 @@ def test_what_a_row_names_exists(answer: Answer) -> None:
     assert unknown == set()
 
 
-@pytest.mark.parametrize("answer", ANSWERS, ids=lambda a: a.question[:40])
+@every("answer", ANSWERS, ids=lambda a: a.question[:40])
 def test_a_table_that_a_row_names_is_one_of_the_report(answer: Answer) -> None:
     plain = re.sub(r"\]\([^)]*\)", "]", answer.text)
     titles = re.findall(r"(?<!\*)\*([A-Z][^*]+)\*", plain)

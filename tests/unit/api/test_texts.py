@@ -20,8 +20,9 @@ from benchrun.api import (
     plain_text,
 )
 from benchrun.api.sweep import SettingName, VariantName
-from benchrun_client.contract import HuggingFaceData
+from benchrun_client.contract.datasets import HuggingFaceData
 from hypothesis import given, strategies as st
+from kit.every_case import every
 from pydantic import TypeAdapter, ValidationError
 
 
@@ -213,7 +214,7 @@ FORMS: dict[str, tuple[Any, list[object], list[object]]] = {
 }
 
 
-@pytest.mark.parametrize(
+@every(
     ("form", "value", "good"),
     [
         pytest.param(kind, value, values is good, id=f"{form}: {value!r:.30}")

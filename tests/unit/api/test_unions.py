@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.api.crd import Schema
+from kit.every_case import every
 from unit.api.agreement import broken_in_cel, broken_in_python
 from unit.api.dataset_cases import FILE
 from unit.api.schemas import RUN_SPEC
@@ -108,7 +109,7 @@ def counted(how_many: int) -> Iterator[Any]:
             )
 
 
-@pytest.mark.parametrize(("name", "place", "listed", "members"), [*counted(1)])
+@every(("name", "place", "listed", "members"), [*counted(1)])
 def test_a_union_with_one_member_is_accepted(
     name: str, place: str, listed: str, members: Members
 ) -> None:
@@ -117,9 +118,7 @@ def test_a_union_with_one_member_is_accepted(
     assert broken_in_cel(body, RUN_SPEC) == set()
 
 
-@pytest.mark.parametrize(
-    ("name", "place", "listed", "members"), [*counted(0), *counted(2)]
-)
+@every(("name", "place", "listed", "members"), [*counted(0), *counted(2)])
 def test_none_or_two_are_rejected_at_the_field_by_a_list_of_all(
     name: str, place: str, listed: str, members: Members
 ) -> None:

@@ -7,17 +7,16 @@ from benchrun_client.contract import (
     DataFile,
     LoadEngineVersion,
     Plan,
-    RandomData,
     SamplingParams,
     ServedModel,
     ServerEdge,
-    ShareGPTData,
     Stage,
     Target,
     UsersLoad,
     WarmupPlan,
     digest_of_token,
 )
+from benchrun_client.contract.datasets import RandomData, ShareGPTData
 from benchrun_client.stage_record import ClientCost, Instants, RawStage
 
 T = TypeVar("T")

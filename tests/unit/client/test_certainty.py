@@ -217,6 +217,13 @@ def test_a_queue_that_grows_all_along_is_missed() -> None:
     assert decided(found, 50, 125).outcome == "Inconclusive"
 
 
+def test_an_open_loop_is_cut_where_its_queue_rises_above_the_median() -> None:
+    """Bursts of three, of which each finds an empty server: 0, 1 and 2 are there already."""
+    begins = [10.0 * burst + place for burst in range(4) for place in range(3)]
+    shape = stage_shape(begins, [begin + 4.5 for begin in begins])
+    assert shape.clusters == [0, 2, 5, 8, 11, 12]
+
+
 def test_only_counted_requests_count() -> None:
     values = [9000.0] * 50 + [1000.0] * 100 + [9000.0] * 50
     shape = stage_shape(range(200), range(200), users=4, counted=range(50, 150))

@@ -33,6 +33,7 @@ from benchrun_client.contract import (
 from benchrun_client.shards import messages
 from benchrun_client.stage_record import record_of
 from hypothesis import given, strategies as st
+from kit.every_case import every
 from pydantic import BaseModel, ValidationError
 from unit.client.plans import plan, raw_stage, stage
 from unit.client.records.test_run_progress import sealed
@@ -349,8 +350,8 @@ NO_NUMBERS = [
 ]
 
 
-@pytest.mark.parametrize("number", NO_NUMBERS)
-@pytest.mark.parametrize(
+@every("number", NO_NUMBERS)
+@every(
     "field",
     [
         '"scalars":{"request_throughput":%s}',
@@ -419,7 +420,7 @@ def _messages(model: type[BaseModel]) -> list[type[BaseModel]]:
     ]
 
 
-@pytest.mark.parametrize(
+@every(
     "message",
     [
         m

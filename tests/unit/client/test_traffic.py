@@ -5,12 +5,9 @@ import json
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import (
-    CachePolicy,
+from benchrun_client.contract import CachePolicy, DataFile, DrawnLengths, Plan
+from benchrun_client.contract.datasets import (
     CustomData,
-    DataFile,
-    DrawnLengths,
-    Plan,
     PrefixRepetitionData,
     RandomData,
     TimedTraceData,

@@ -6,6 +6,7 @@ says which word each GitOps tool must have for it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from benchrun import api, names
@@ -494,4 +495,7 @@ def _sweeps() -> list[Recorded]:
     ]
 
 
-RECORDED: tuple[Recorded, ...] = (*_going_on(), *_ended(), *_sweeps())
+@cache
+def recordings() -> tuple[Recorded, ...]:
+    """Return every status, each decided once in a process."""
+    return (*_going_on(), *_ended(), *_sweeps())

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from cluster.faults import test_control_plane, test_played_pods, test_refusals
+from kit.every_case import every
 from kit.faults import (
     BY_NAME,
     FAULTS,
@@ -32,7 +33,7 @@ def test_every_fault_of_the_catalogue_was_measured() -> None:
     assert {fault.family for fault in FAULTS} == FAMILIES.keys()
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: str(row["name"]))
+@every("row", ROWS, ids=lambda row: str(row["name"]))
 def test_what_was_measured_is_what_is_declared_and_in_time(
     row: dict[str, Any],
 ) -> None:

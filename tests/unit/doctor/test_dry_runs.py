@@ -12,6 +12,7 @@ from benchrun.doctor.dry_runs import dry_run_check
 from benchrun.doctor.target import target_of
 from benchrun.names import KIND as RUN
 from benchrun.plan import RunDefaults, planned_variants
+from kit.every_case import every
 from unit.api.examples import EXAMPLES, Example
 from unit.doctor.worlds import OPERATOR, SERVER, a_server, a_target, of, read
 from unit.plan.specs import spec_body
@@ -205,7 +206,7 @@ def test_pods_are_tried_with_the_platforms_defaults() -> None:
         assert made["metadata"]["labels"]["team"] == "a"
 
 
-@pytest.mark.parametrize("example", OF_RUNS, ids=lambda example: example.file)
+@every("example", OF_RUNS, ids=lambda example: example.file)
 def test_every_example_can_be_tried(example: Example) -> None:
     if example.kind == SWEEP:
         sweep = BenchmarkSweepSpec.model_validate(example.body["spec"])

@@ -1,6 +1,7 @@
 """The judged rows of a run, in the order of the plan, and their place in the status."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ from benchrun.judge.results import Judged, results
 from benchrun.judge.status_size import MAX_BYTES, fitted
 from benchrun.measure import pooled_metrics, pools_of
 from benchrun.measure.metrics_page import Sample
-from benchrun_client.contract import DatasetFacts, ServerEdge, StageRecord
+from benchrun_client.contract import DatasetFacts, StageRecord
 from hypothesis import given, settings, strategies as st
 from unit.judge.specs import spec, workload
 from unit.measure.records import edge, load_point, record, requests, sample
@@ -208,7 +209,7 @@ MANY = requests(
     output_tokens=[1234] * 500,
 )
 CAPPED = {"requestRates": ["4"], "maxConcurrency": 64}
-RESTARTED = (edge(after={"process_start_time_seconds": 5.0}),)
+RESTARTED = edge(after={"process_start_time_seconds": 5.0})
 
 
 def status_of(judged: Judged) -> BenchmarkRunStatus:
@@ -223,12 +224,14 @@ def status_of(judged: Judged) -> BenchmarkRunStatus:
     )
 
 
-def sixty_four_load_points(
-    stage: StageRecord, requested: dict[str, Any], repeats: int = 2
-) -> Judged:
+@cache
+def sixty_four_load_points(*, restarted: bool) -> Judged:
+    """A run as large as can be, which takes seconds to judge."""
+    server = RESTARTED if restarted else edge()
+    stage = record(requests=MANY, servers=(server,))
     name = "a" * 40
     load_points = [
-        load_point(name, value=f"{n}.000001", repeats=repeats, max_concurrency=64)
+        load_point(name, value=f"{n}.000001", repeats=2, max_concurrency=64)
         for n in range(100_000_000, 100_000_064)
     ]
     stages = [stage_id for each in load_points for stage_id in each.stage_ids]
@@ -250,25 +253,16 @@ def sixty_four_load_points(
         load_points,
         records,
         *samples,
-        run_spec=spec(workloads=[workload(name, load=CAPPED)], **requested),
-    )
-
-
-@pytest.mark.parametrize(
-    ("requested", "servers"),
-    [
-        pytest.param(
-            ASKED_FOR_EVERYTHING, (edge(),), id="every percentile and objective"
+        run_spec=spec(
+            workloads=[workload(name, load=CAPPED)], **ASKED_FOR_EVERYTHING
         ),
-        pytest.param(ASKED_FOR_EVERYTHING, RESTARTED, id="all invalid"),
-    ],
-)
-def test_sixty_four_load_points_fit_the_status(
-    requested: dict[str, Any], servers: tuple[ServerEdge, ...]
-) -> None:
-    status = status_of(
-        sixty_four_load_points(record(requests=MANY, servers=servers), requested)
     )
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_sixty_four_load_points_fit_the_status(restarted: bool) -> None:
+    """With every percentile and objective; and where all are invalid."""
+    status = status_of(sixty_four_load_points(restarted=restarted))
     assert len(status.model_dump_json(by_alias=True).encode()) < 92_000
     assert len(status.results) == 64
     assert (
@@ -325,9 +319,7 @@ def test_sixty_four_load_points_fit_beside_every_finding() -> None:
 
 
 def test_truncated_results_are_reported() -> None:
-    judged = status_of(
-        sixty_four_load_points(record(requests=MANY), ASKED_FOR_EVERYTHING)
-    )
+    judged = status_of(sixty_four_load_points(restarted=False))
     cuts = {cut.field: (cut.total, cut.included) for cut in judged.truncated}
     assert cuts["results[].metrics"] == (
         64 * (8 + 4 * 11 + 3 * 10 + 1),

@@ -15,6 +15,7 @@ from benchrun.api import (
 )
 from benchrun.judge.status_size import fitted
 from hypothesis import given, strategies as st
+from kit.every_case import every
 
 OUTCOMES = ("Met", "Missed", "Inconclusive", "Missed")
 
@@ -211,7 +212,7 @@ def full_row(
     )
 
 
-@pytest.mark.parametrize("max_bytes", range(0, 16_000, 250))
+@every("max_bytes", range(0, 16_000, 250))
 def test_a_percentile_never_stays_without_its_mark(max_bytes: int) -> None:
     rows, _ = fitted([full_row(number) for number in range(8)], max_bytes=max_bytes)
     for each in rows:
@@ -221,7 +222,7 @@ def test_a_percentile_never_stays_without_its_mark(max_bytes: int) -> None:
         assert set(each.intervals) <= set(figures)
 
 
-@pytest.mark.parametrize("max_bytes", range(3000, 16_000, 250))
+@every("max_bytes", range(3000, 16_000, 250))
 def test_throughput_means_and_traffic_stay_with_their_row(max_bytes: int) -> None:
     rows, _ = fitted([full_row(number) for number in range(8)], max_bytes=max_bytes)
     assert rows

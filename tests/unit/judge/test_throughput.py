@@ -11,6 +11,7 @@ from benchrun.judge.rules.steady_state import not_steady_state
 from benchrun.judge.status_size import fitted
 from benchrun.judge.throughput import throughput_of
 from benchrun_client.contract import StageRecord
+from kit.every_case import every
 from unit.judge.comparison.sides import compared, row, run, words
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.specs import spec
@@ -79,8 +80,8 @@ def test_the_headline_is_that_of_the_plateau() -> None:
 # ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize("times", [0.3, 0.7, 0.9])
+@every("seed", range(8))
+@every("times", [0.3, 0.7, 0.9])
 def test_below_capacity_it_is_that_of_the_arrivals(times: float, seed: int) -> None:
     assert (
         which(
@@ -90,8 +91,8 @@ def test_below_capacity_it_is_that_of_the_arrivals(times: float, seed: int) -> N
     )
 
 
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize(("times", "count"), [(1.1, 2000), (1.3, 600), (2.0, 600)])
+@every("seed", range(8))
+@every(("times", "count"), [(1.1, 2000), (1.3, 600), (2.0, 600)])
 def test_beyond_capacity_it_is_that_of_the_server(
     times: float, count: int, seed: int
 ) -> None:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from benchrun.observe import Diagnosis, diagnose_client, diagnose_server, pod_of
 from benchrun_client.engines import ENGINES
+from kit.every_case import every
 from unit.observe.bodies import condition, pod_body, waiting
 
 VLLM = ENGINES["VLLM"]
@@ -65,8 +66,8 @@ def test_a_pod_on_its_way_is_no_failure(reason: str) -> None:
     )
 
 
-@pytest.mark.parametrize("role", ["server", "client"])
-@pytest.mark.parametrize("reason", all_of("refused"))
+@every("role", ["server", "client"])
+@every("reason", all_of("refused"))
 def test_a_pod_that_its_node_refuses_is_made_again(reason: str, role: str) -> None:
     found = diagnosed(refused(reason, role), role)
     assert found is not None

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from benchrun.observe import Means, Place, quantity, refusal_of, refused_pods
 from hypothesis import given, strategies as st
+from kit.every_case import every
 
 CASES = yaml.load(
     (Path(__file__).parent / "refusals.yaml").read_text(encoding="utf-8"),
@@ -18,10 +19,8 @@ CASES = yaml.load(
 TEXTS = [case["text"] for of_means in CASES.values() for case in of_means.values()]
 
 
-@pytest.mark.parametrize(
-    "begins", ["", "FailedCreate: ", "FailedCreate: Error creating: "]
-)
-@pytest.mark.parametrize(
+@every("begins", ["", "FailedCreate: ", "FailedCreate: Error creating: "])
+@every(
     ("means", "field", "text"),
     [
         pytest.param(
@@ -93,7 +92,7 @@ def test_the_field_is_that_of_the_part_of_the_run(
         assert field in refusal_of(text, place).remedy
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@every("text", TEXTS)
 def test_of_a_config_map_no_field_is_named(text: str) -> None:
     assert "spec." not in refusal_of(text, Place("stage")).remedy
 

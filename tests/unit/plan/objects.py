@@ -12,7 +12,6 @@ from benchrun.plan import (
     client_service,
     division_of,
     in_development_mode,
-    network_policy_manifests,
     plan_config_map,
     plan_of_client,
     server_roles,
@@ -20,6 +19,7 @@ from benchrun.plan import (
     with_defaults,
     workload,
 )
+from benchrun.plan.network_policies import network_policy_manifests
 from benchrun_client.contract import Sealed
 from unit.client.plans import TOKEN_DIGEST
 from unit.measure.records import sealed_bytes

@@ -30,7 +30,7 @@ from unit.plan.specs import OWNER
 
 UID = "uid-1"
 FEW = settings(
-    max_examples=20,
+    max_examples=30,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 """Two of three generated specs break a rule; they are passed over."""
@@ -42,7 +42,19 @@ DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 @FEW
 @given(SPECS)
-def test_stages_are_distinguished_and_each_is_in_one_load_point(
+def test_the_plan_of_every_valid_spec(spec: BenchmarkRunSpec) -> None:
+    """All is checked on each spec: finding a valid one costs more than checking it."""
+    stages_are_distinguished_and_each_is_in_one_load_point(spec)
+    no_two_stages_send_the_same_unless_they_are_to_share(spec)
+    the_estimate_is_what_is_planned(spec)
+    a_second_plan_is_the_same_and_the_client_reads_what_was_written(spec)
+    the_order_of_a_repeat_hangs_on_the_seed_and_not_on_other_repeats(spec)
+    every_mount_has_its_volume_every_name_is_given_once_and_every_object_is_the_runs(
+        spec
+    )
+
+
+def stages_are_distinguished_and_each_is_in_one_load_point(
     spec: BenchmarkRunSpec,
 ) -> None:
     planned = planned_stages(spec, run_uid=UID)
@@ -60,9 +72,7 @@ def test_stages_are_distinguished_and_each_is_in_one_load_point(
     )
 
 
-@FEW
-@given(SPECS)
-def test_no_two_stages_send_the_same_unless_they_are_to_share(
+def no_two_stages_send_the_same_unless_they_are_to_share(
     spec: BenchmarkRunSpec,
 ) -> None:
     plan = plan_of_client(OWNER, spec, token_digest=TOKEN_DIGEST)
@@ -77,9 +87,7 @@ def test_no_two_stages_send_the_same_unless_they_are_to_share(
     assert all(0 <= seed < 2**32 for seed in seeds)
 
 
-@FEW
-@given(SPECS)
-def test_the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
+def the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
     found = estimate(spec)
     planned = planned_stages(spec, run_uid=UID)
     assert found.stages == len(planned) + most_probe_stages(spec)
@@ -97,9 +105,7 @@ def test_the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
             )
 
 
-@FEW
-@given(SPECS)
-def test_a_second_plan_is_the_same_and_the_client_reads_what_was_written(
+def a_second_plan_is_the_same_and_the_client_reads_what_was_written(
     spec: BenchmarkRunSpec,
 ) -> None:
     plan = plan_of_client(OWNER, spec, token_digest=TOKEN_DIGEST)
@@ -107,9 +113,7 @@ def test_a_second_plan_is_the_same_and_the_client_reads_what_was_written(
     assert Plan.model_validate_json(plan.to_json()) == plan
 
 
-@FEW
-@given(SPECS)
-def test_the_order_of_a_repeat_hangs_on_the_seed_and_not_on_other_repeats(
+def the_order_of_a_repeat_hangs_on_the_seed_and_not_on_other_repeats(
     spec: BenchmarkRunSpec,
 ) -> None:
     planned = planned_stages(spec, run_uid=UID)
@@ -128,9 +132,7 @@ def pods_of(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-@FEW
-@given(SPECS)
-def test_every_mount_has_its_volume_every_name_is_given_once_and_every_object_is_the_runs(
+def every_mount_has_its_volume_every_name_is_given_once_and_every_object_is_the_runs(
     spec: BenchmarkRunSpec,
 ) -> None:
     manifests = objects(OWNER, spec)

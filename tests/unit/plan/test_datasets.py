@@ -5,15 +5,13 @@ from benchrun.api import Workload
 from benchrun.plan import client_data, data_files
 from benchrun_client.contract import (
     DATASETS,
-    AgentData,
-    CustomData,
     Data,
     DataFile,
     MixData,
     MixPartData,
-    RandomData,
     S3Object,
 )
+from benchrun_client.contract.datasets import AgentData, CustomData, RandomData
 from pydantic.alias_generators import to_snake
 from unit.plan.specs import Json, workload
 

@@ -12,6 +12,7 @@ from benchrun.api import BenchmarkRunSpec
 from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
 from benchrun.names import KIND
 from benchrun.plan import planned_variants
+from kit.every_case import every
 from kit.restricted_scc import pods_of
 from kit.strict_namespace import AMOUNTS, MOST_RATIO, problems, quantity
 from unit.api.examples import EXAMPLES, Example
@@ -47,7 +48,7 @@ BENCHMARKS = [
 ]
 
 
-@pytest.mark.parametrize("example", BENCHMARKS)
+@every("example", BENCHMARKS)
 def test_every_pod_of_an_example_is_admitted_by_a_strict_namespace(
     example: Example,
 ) -> None:

@@ -23,6 +23,7 @@ from benchrun.plan import (
     timeline_config_map,
 )
 from benchrun_client.contract import PLAN_FILE, Sealed
+from kit.every_case import every
 from kubernetes_validate import utils
 from unit.api.schemas import RUN_SPEC
 from unit.measure.records import sealed_bytes
@@ -90,10 +91,8 @@ def schemas_are_read_once() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(
-    "version", [OLDEST_WITH_ALL_FIELDS, kubernetes_validate.latest_version()]
-)
-@pytest.mark.parametrize("case", [*CASES, "stored"])
+@every("version", [OLDEST_WITH_ALL_FIELDS, kubernetes_validate.latest_version()])
+@every("case", [*CASES, "stored"])
 def test_objects_fit_the_schema_of_their_kind(case: str, version: str) -> None:
     manifests = [
         each for manifest in planned(case) for each in of_known_kinds(manifest)

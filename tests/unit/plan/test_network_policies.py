@@ -6,7 +6,8 @@ from typing import Any
 import kubernetes_validate
 import pytest
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan import Owner, network_policy_manifests
+from benchrun.plan import Owner
+from benchrun.plan.network_policies import network_policy_manifests
 from unit.plan.specs import OWNER, UID, Json, endpoint_body, spec
 
 OF_THE_RUN = {"benchrun.dev/run": "qwen", "benchrun.dev/run-uid": UID}

@@ -15,6 +15,7 @@ from benchrun.plan import (
     server_roles,
     workload,
 )
+from kit.every_case import every
 from kit.restricted_scc import RESTRICTED_VOLUMES
 from unit.plan.cases import CASES
 from unit.plan.objects import objects, of_kind
@@ -209,12 +210,12 @@ def breaches(pod: Manifest) -> Iterable[str]:
             yield "hostPort"
 
 
-@pytest.mark.parametrize(("case", "kind"), PODS)
+@every(("case", "kind"), PODS)
 def test_pod_keeps_the_restricted_standard(case: str, kind: str) -> None:
     assert list(breaches(template(CASES[case], kind)["spec"])) == []
 
 
-@pytest.mark.parametrize(("case", "kind"), PODS)
+@every(("case", "kind"), PODS)
 def test_pod_holds_no_token_and_learns_no_neighbours(case: str, kind: str) -> None:
     pod = template(CASES[case], kind)["spec"]
     assert (pod["automountServiceAccountToken"], pod["enableServiceLinks"]) == (
@@ -223,7 +224,7 @@ def test_pod_holds_no_token_and_learns_no_neighbours(case: str, kind: str) -> No
     )
 
 
-@pytest.mark.parametrize(("case", "kind"), PODS)
+@every(("case", "kind"), PODS)
 def test_no_autoscaler_moves_the_pod(case: str, kind: str) -> None:
     assert template(CASES[case], kind)["metadata"]["annotations"] == {
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",

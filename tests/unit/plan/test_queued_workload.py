@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from benchrun.api import BenchmarkRunSpec, FlavorToleration, Placement
 from benchrun.child_kinds import KINDS, WORKLOAD
-from benchrun.plan import Manifest, placed, workload_manifest
+from benchrun.plan import Manifest
+from benchrun.plan.queued_workload import placed, workload_manifest
 from unit.plan.objects import objects
 from unit.plan.specs import OWNER, endpoint_body, spec_body
 

@@ -13,7 +13,6 @@ from benchrun.plan import (
     Manifest,
     answering_args,
     engine_pod,
-    network_policy_manifests,
     plan_of_client,
     planned_stages,
     server_roles,
@@ -22,6 +21,7 @@ from benchrun.plan import (
     worker_pod,
     workload,
 )
+from benchrun.plan.network_policies import network_policy_manifests
 from benchrun.plan.server_pod import reader_source
 from benchrun_client.contract import PROFILE_STAGE, ProfilePlan
 from benchrun_client.engines import ENGINES

@@ -98,7 +98,7 @@ def test_a_spec_of_any_form_is_answered_at_its_fields(
     } <= {"spec"}
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(RUN_SPECS)
 def test_every_rule_that_is_broken_is_named_at_its_field(
     spec: dict[str, Any],

@@ -17,6 +17,7 @@ from benchrun.report.exit_codes import (
     worst_code,
 )
 from hypothesis import given, strategies as st
+from kit.every_case import every
 from unit.report.finished_sweeps import Measured, finished_sweep
 from unit.sweep.sweeps import decided, sweep_body
 
@@ -106,7 +107,7 @@ def test_the_codes_are_a_contract() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@every(
     ("code", "conditions"),
     [
         pytest.param(None, {}, id="nobody-looked"),

@@ -12,6 +12,7 @@ from benchrun.sizing import (
     whole,
     whole_if_any,
 )
+from kit.every_case import every
 from unit.sizing.configs import Config
 
 LETTERS = {"Full": "F", "Sliding": "S", "State": "_"}
@@ -25,7 +26,7 @@ def pattern(config: Config, *, model_type: str = "", count: int = 8) -> str:
     )
 
 
-@pytest.mark.parametrize(
+@every(
     ("config", "model_type", "layers"),
     [
         pytest.param({}, "llama", "FFFFFFFF", id="nothing said"),

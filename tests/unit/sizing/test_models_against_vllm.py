@@ -23,6 +23,7 @@ from benchrun.sizing import (
 )
 from benchrun.sizing.known_models import ENCODERS, OLDER, STATES_ONLY
 from benchrun_client.engines import ENGINES
+from kit.every_case import every
 
 VLLM = ENGINES["VLLM"]
 
@@ -96,7 +97,7 @@ def told(kept: list[Any]) -> Counter[tuple[int | None, float]]:
     return found
 
 
-@pytest.mark.parametrize("name", [each for each in SIZED if each in BUILT])
+@every("name", [each for each in SIZED if each in BUILT])
 def test_each_layer_keeps_what_it_keeps_in_vllm(name: str) -> None:
     shape = model_shape(MODELS[name])
     for gpus, kept in BUILT[name]["kept"].items():
@@ -108,7 +109,7 @@ def test_each_layer_keeps_what_it_keeps_in_vllm(name: str) -> None:
     assert sum(layer.kind == "State" for layer in shape.layers) == states
 
 
-@pytest.mark.parametrize("name", [each for each in SIZED if each in READ])
+@every("name", [each for each in SIZED if each in READ])
 def test_its_settings_are_those_of_vllm(name: str) -> None:
     answer = READ[name]
     shape = model_shape(MODELS[name])
@@ -121,7 +122,7 @@ def test_its_settings_are_those_of_vllm(name: str) -> None:
     assert engine.cache_dtype in (answer["dtype"], shape.cache_dtype)
 
 
-@pytest.mark.parametrize("name", [each for each in SIZED if each in READ])
+@every("name", [each for each in SIZED if each in READ])
 def test_what_vllm_refuses_is_refused_and_nothing_else(name: str) -> None:
     answer = READ[name]
     shape = model_shape(MODELS[name])

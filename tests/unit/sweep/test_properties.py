@@ -79,7 +79,7 @@ def fates_of(draw: st.DrawFn) -> dict[str, str]:
 DEATHS = st.lists(st.one_of(st.none(), st.integers(0, 3)), max_size=20)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(spec=SPECS, fates=fates_of(), deaths=DEATHS)
 def test_a_sweep_ends_the_same_however_often_the_operator_dies(
     spec: dict[str, Any], fates: dict[str, str], deaths: list[int | None]
@@ -91,7 +91,7 @@ def test_a_sweep_ends_the_same_however_often_the_operator_dies(
     assert undisturbed.created == disturbed.created
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(spec=SPECS, fates=fates_of(), deaths=DEATHS, cancel_at=st.integers(-1, 8))
 def test_runs_are_created_once_within_the_parallelism(
     spec: dict[str, Any],
@@ -113,7 +113,7 @@ def test_runs_are_created_once_within_the_parallelism(
     )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(spec=SPECS, fates=fates_of(), seconds=st.floats(0, 1e6))
 def test_an_end_is_an_end(
     spec: dict[str, Any], fates: dict[str, str], seconds: float

@@ -1,4 +1,4 @@
-"""`benchrun doctor [-f FILE]`: whether a namespace of a cluster can run a benchmark."""
+"""`benchrun doctor [-f FILE]`: check whether a namespace of a cluster can run a benchmark."""
 
 import argparse
 import inspect
@@ -39,10 +39,10 @@ from benchrun.plan import planned_variants
 from benchrun.report import exit_codes
 
 MOST_TARGETS = 8
-"""Most kinds of pods that are tried of a sweep's variants."""
-LOOK_SECONDS = 1.0  # Seconds between two looks at a Lease or a started pod.
+"""Most variants of a sweep that are checked, of those with different pods."""
+LOOK_SECONDS = 1.0  # Seconds between two reads of a Lease or a test pod.
 MORE_LEASE_SECONDS = 2.0
-"""Seconds that a Lease is watched beyond its own duration."""
+"""Seconds for which a Lease is read beyond its own duration."""
 START_SECONDS = 120
 DELETE_ATTEMPTS = 2
 MARKS: dict[asking.State, tuple[str, str]] = {
@@ -63,21 +63,21 @@ ANY: dict[str, Any] = {
         }
     ],
 }
-"""A spec that stands for any run where none is given: its pod is the client's."""
+"""Stands for a run if the user gives none. It has only the client's pod."""
 
 SUMMARY = "can this namespace of this cluster run it?"
 DESCRIPTION = """\
-Ask the cluster whether a run can be made in a namespace: operator, kinds, rights, nodes and GPUs, \
-claims and Secrets,
-quotas, NetworkPolicies; and have the API server admit each object and pod of the run without \
+Check whether a namespace of the cluster can run a benchmark: operator, kinds, rights, nodes and \
+GPUs, claims and Secrets,
+quotas, NetworkPolicies. The API server also admits each object and pod of the run without \
 storing it (dry run).
 
-Without -f, the client's pod stands for a run. Nothing is changed, but with --pods, which starts \
+Without -f, only the client's pod is checked. Nothing is changed, except that --pods starts test \
 pods and deletes them."""
 EPILOG = f"""\
-exit codes: 0 no problem (warnings, and what could not be checked, allowed); \
+exit codes: 0 no problem (there may be warnings, and checks that could not be made); \
 {exit_codes.UNFIT} a problem, or with --strict
-something that is not checked; 1 the cluster or the file can't be read."""
+a check that could not be made; 1 the cluster or the file can't be read."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -90,29 +90,34 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="client",
         choices=("client", "all"),
-        help="start a pod with the client's image, for what only a pod can show: pulls, name "
-        "service, hub, path to the API server; all: the servers' images too, without GPU",
+        help="start a test pod with the client's image: can it be pulled, does it reach DNS, the "
+        "hub and the API server; all: also pods with the servers' images, without GPU",
     )
     add(
         "--timeout",
         type=shared_options.valid(_seconds),
         default=START_SECONDS,
         metavar="SECONDS",
-        help=f"how long such a pod may take (default: {START_SECONDS})",
+        help=f"how long a test pod may take (default: {START_SECONDS})",
     )
     add(
         "--as-operator",
         action="store_true",
-        help="dry runs in the name of the operator's account and of the controllers that make "
-        "pods; you need the right to impersonate them",
+        help="make dry runs in the name of the operator and of the controllers that create pods; "
+        "you need the right to impersonate them",
     )
     add(
         "--operator-namespace",
         default=operators.HOME,
         metavar="NAMESPACE",
-        help=f"where the operator is, if you may not list all (default: {operators.HOME})",
+        help="namespace of the operator, if you may not list all Deployments "
+        f"(default: {operators.HOME})",
     )
-    add("--strict", action="store_true", help="what is not checked is a problem")
+    add(
+        "--strict",
+        action="store_true",
+        help="exit with an error also if something could not be checked",
+    )
     shared_options.add_cluster_options(parser)
     shared_options.add_output(parser)
 
@@ -163,12 +168,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def exit_code(lines: Sequence[asking.CheckLine], *, strict: bool) -> int:
+    """Return the exit code. With `strict`, NotChecked counts as a problem."""
     bad = ("Problem", "NotChecked") if strict else ("Problem",)
     has_problem = any(line.state in bad for line in lines)
     return exit_codes.UNFIT if has_problem else exit_codes.PASSED
 
 
 def as_json(namespace: str, lines: Sequence[asking.CheckLine]) -> dict[str, object]:
+    """Return the result for programs, as docs/doctor.md describes it."""
     counts = Counter(line.state for line in lines)
     return {
         "namespace": namespace,
@@ -181,7 +188,7 @@ def as_json(namespace: str, lines: Sequence[asking.CheckLine]) -> dict[str, obje
 
 
 def show(console: Console, lines: Sequence[asking.CheckLine]) -> None:
-    """Print a line for each check, with the remedy below what is not well; then the counts."""
+    """Print each line, with its remedy below it, then how many lines each state has."""
     width = max(len(mark) for mark, _ in MARKS.values())
     for line in lines:
         mark, colour = MARKS[line.state]
@@ -199,13 +206,17 @@ def show(console: Console, lines: Sequence[asking.CheckLine]) -> None:
 def _namespace(
     options: argparse.Namespace, given: Sequence[manifests.Manifest]
 ) -> str:
-    """Return the namespace that is meant: of the option, the manifest, or the context."""
+    """Return the namespace from the option, else the manifest, else kubectl's context.
+
+    Raises CommandError if option and manifest differ.
+    """
     named = {each.namespace for each in given if each.namespace}
     if options.namespace:
         named.add(options.namespace)
     if len(named) > 1:
         raise errors.CommandError(
-            f"namespaces {' and '.join(sorted(named))} are named; leave all but one out"
+            f"--namespace and the file name several namespaces ({', '.join(sorted(named))}); "
+            "leave only one of them"
         )
     if named:
         return _as_name(named.pop())
@@ -217,15 +228,16 @@ def _namespace(
 
 
 def _as_name(text: str) -> str:
-    """Return the text if a namespace may have that name. Raises CommandError."""
+    """Return the text. Raises CommandError if it is not a valid name of a namespace."""
     if re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text) is None:
-        raise errors.CommandError(f"{text!r} is no name of a namespace")
+        raise errors.CommandError(f"{text!r} is not a valid name of a namespace")
     return text
 
 
 def _installation(
     asker: Asker, answers: asking.ApiAnswers, options: argparse.Namespace
 ) -> list[asking.CheckLine]:
+    """Check kinds and operator first, because the other checks depend on the operator."""
     home = options.operator_namespace
     kinds = operators.kinds_check()
     asker.all((*operators.deployments(home), *kinds.queries), answers)
@@ -239,7 +251,7 @@ def _installation(
 
 
 def _ours(bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the runs and sweeps among objects."""
+    """Return only the runs and sweeps."""
     return [body for body in bodies if body.get("kind") in (KIND, SWEEP_KIND)]
 
 
@@ -248,14 +260,19 @@ def _targets(
     namespace: str,
     operator: operators.FoundOperator,
 ) -> tuple[list[target.RunTarget], list[asking.CheckLine]]:
-    """Return what is to be tried, and what is said of it at once."""
+    """Return the runs to check, and lines on specs that are not valid or not checked.
+
+    Raises CommandError if the file has neither a run nor a sweep.
+    """
     if not given:
         spec = BenchmarkRunSpec.model_validate(ANY)
         any_run = target.target_of(namespace, "any", spec, operator, is_given=False)
         return [any_run], []
     bodies = _ours(given)
     if not bodies:
-        raise errors.CommandError(f"no {KIND} and no {SWEEP_KIND} is in the file")
+        raise errors.CommandError(
+            f"the file has neither a {KIND} nor a {SWEEP_KIND}"
+        )
     found: list[target.RunTarget] = []
     checked: list[asking.CheckLine] = []
     for body in bodies:
@@ -275,15 +292,18 @@ def _targets(
             asking.not_checked(
                 "variants",
                 subject="variants",
-                sentence=f"pods of {more} more kinds are not tried",
-                remedy="Give variants as runs of their own.",
+                sentence=f"{more} more variants with different pods are not checked",
+                remedy="Check them as runs of their own.",
             )
         )
     return different[:MOST_TARGETS], checked
 
 
 def _specs(body: dict[str, Any]) -> list[tuple[str, BenchmarkRunSpec]]:
-    """Return the runs of a run or sweep, by name. Raises ValueError for an invalid spec."""
+    """Return name and spec of a run, or of each variant of a sweep.
+
+    Raises ValueError if the spec is not valid.
+    """
     metadata = raw.mapping(body.get("metadata"))
     name = raw.text(metadata.get("name")) or raw.text(metadata.get("generateName"))
     name = name.strip("-") or "run"
@@ -312,7 +332,7 @@ def _invalid(body: dict[str, Any], error: ValueError) -> asking.CheckLine:
 
 
 def _manifest_check(body: dict[str, Any], namespace: str) -> asking.Check:
-    """Check that the API server would take the run or sweep itself."""
+    """Check that the API server would accept the run or sweep itself."""
     query = dry_runs.dry_run(body, namespace)
     name = raw.text(raw.mapping(body.get("metadata")).get("name"))
     subject = f"{body['kind']} {name}"
@@ -321,21 +341,21 @@ def _manifest_check(body: dict[str, Any], namespace: str) -> asking.Check:
         answer = answers.of(query)
         if not answer.trouble:
             return [
-                asking.ok("manifest", subject=subject, sentence="would be taken")
+                asking.ok("manifest", subject=subject, sentence="would be accepted")
             ]
         if "already exists" in answer.words:
             return [
                 asking.warning(
                     "manifest",
                     subject=subject,
-                    sentence="exists already",
-                    remedy="It is measured once: use another name, or generateName.",
+                    sentence="already exists",
+                    remedy="A run is measured once: use another name, or generateName.",
                 )
             ]
         line = dry_runs.refused("manifest", subject, answer, Place(""))
         if line.state != "Problem":
             return [line]
-        remedy = "Correct what the words name; benchrun check -f FILE says more."
+        remedy = "Correct what the message names; benchrun check -f FILE says more."
         return [replace(line, remedy=remedy)]
 
     return asking.Check((query,), read)
@@ -371,7 +391,7 @@ def _checks(
 
 
 def _titled(check: asking.Check, title: str) -> asking.Check:
-    """Return a check whose lines say of which of several runs they are."""
+    """Return the check with the run's title before the subject of each line."""
 
     def read(answers: asking.ApiAnswers) -> list[asking.CheckLine]:
         return [
@@ -385,7 +405,7 @@ def _titled(check: asking.Check, title: str) -> asking.Check:
 def _lease(
     asker: Asker, operator: operators.FoundOperator, answers: asking.ApiAnswers
 ) -> asking.CheckLine:
-    """Watch the Lease until it is renewed, or until its holder has lost it."""
+    """Read the Lease until it was renewed, or its duration has passed."""
     query = operators.lease_query(operator)
     before = after = asker.one(query)
     ends_at = (
@@ -404,7 +424,7 @@ def _lease(
 def _started(
     asker: Asker, targets: Sequence[target.RunTarget], options: argparse.Namespace
 ) -> list[asking.CheckLine]:
-    """Start pods, one after the other, and return what they have shown."""
+    """Start test pods, one after the other, and return their results."""
     checked: list[asking.CheckLine] = []
     for each in targets[:1]:
         if each.pods[0].spec["containers"][0]["image"] == operators.UNKNOWN_IMAGE:
@@ -412,8 +432,8 @@ def _started(
                 asking.not_checked(
                     "started",
                     subject="started pod of client",
-                    sentence="the client's image is not known, as the operator is not",
-                    remedy="Name it in spec.client.image, or --operator-namespace.",
+                    sentence="the client's image is unknown, because no operator was found",
+                    remedy="Set spec.client.image, or --operator-namespace.",
                 )
             ]
         script = inspect.getsource(in_pod)
@@ -429,20 +449,23 @@ def _started(
 
 
 def _new_name() -> str:
-    """Return a pod's name that is known before the pod is there, so that it can be deleted."""
+    """Return a new name for a test pod.
+
+    The API server does not choose it, so the pod can be deleted even if the answer is lost.
+    """
     return f"benchrun-doctor-{secrets.token_hex(5)}"
 
 
 def _shown(
     asker: Asker, pod: target.PlannedPod, manifest: dict[str, Any], seconds: float
 ) -> list[asking.CheckLine]:
-    """Start a pod, wait for its end, and delete it whatever happens."""
+    """Start a test pod, wait for its end, and delete it in any case. Return its results."""
     name = manifest["metadata"]["name"]
     answer = asking.UNASKED
     lines: list[asking.CheckLine] = []
     with interrupts.sigterm_interrupts():
         try:
-            # Ctrl-C comes after the answer, so that it is known whether a pod was made.
+            # Ctrl-C is deferred until the answer says whether the pod was created.
             with interrupts.signals_deferred():
                 answer = asker.one(probe.creation(manifest, asker.namespace))
             if (refused := probe.created(answer, pod)) is not None:
@@ -454,7 +477,7 @@ def _shown(
                 left = _deleted(asker, name) if probe.may_be_there(answer) else None
                 if left is not None:
                     lines.append(left)
-                    # An interrupted command prints no lines.
+                    # An interrupted command prints no results.
                     print(f"{left.subject} {left.sentence}", file=sys.stderr)
     return lines
 
@@ -469,7 +492,7 @@ def _seen(
 
 
 def _deleted(asker: Asker, name: str) -> asking.CheckLine | None:
-    """Delete the pod, if it is there; return that it may be left behind, or None."""
+    """Delete the test pod, if it exists. Return a warning if that failed, else None."""
     how = ("--ignore-not-found", "--wait=false", "--now")
     for _ in range(DELETE_ATTEMPTS):
         code, _, error = asker.kubectl("delete", "pod", name, *how)
@@ -480,7 +503,7 @@ def _deleted(asker: Asker, name: str) -> asking.CheckLine | None:
 
 
 def _ended(asker: Asker, name: str, seconds: float) -> raw.Object:
-    """Return the pod as it was last seen: ended, unable to begin, or out of time."""
+    """Wait until the pod ends, can't start, or `seconds` pass; return it as last seen."""
     query = asking.ApiQuery(f"/api/v1/namespaces/{asker.namespace}/pods/{name}")
     ends_at = time.monotonic() + seconds
     body = asker.one(query).found

@@ -9,7 +9,8 @@ what the server found.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from benchrun_client.contract import RandomData, length_range
+from benchrun_client.contract import length_range
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.engines import Engine, EngineSetting
 
 from benchrun.api import (

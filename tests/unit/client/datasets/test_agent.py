@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from benchrun_client.contract import AgentData, DataFile
+from benchrun_client.contract import DataFile
+from benchrun_client.contract.datasets import AgentData
 from benchrun_client.datasets.row_pools import PromptRequest, common_start
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, portion, written

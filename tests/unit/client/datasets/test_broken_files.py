@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import (
+from benchrun_client.contract import DataFile
+from benchrun_client.contract.datasets import (
     AgentData,
     CustomData,
-    DataFile,
     ShareGPTData,
     TextsData,
     TimedTraceData,

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun_client.contract import CustomData, DataFile
+from benchrun_client.contract import DataFile
+from benchrun_client.contract.datasets import CustomData
 from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, json_lines, portion, written

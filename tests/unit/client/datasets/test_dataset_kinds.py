@@ -3,10 +3,12 @@
 from typing import Any, ClassVar, Literal
 
 import pytest
-from benchrun_client.contract import DATASETS, AgentData, DatasetFields, RandomData
+from benchrun_client.contract import DATASETS, DatasetFields
+from benchrun_client.contract.datasets import AgentData, RandomData
 from benchrun_client.datasets.random_words import WRITTEN_KINDS
 from benchrun_client.datasets.row_pools import ROW_KINDS
 from benchrun_client.datasets.run_datasets import is_drawn, refuse_unregistered
+from pydantic import ValidationError
 
 STATED: dict[str, Any] = {
     "is_random_text": False,
@@ -124,3 +126,11 @@ def test_what_is_sent_again_is_so_for_the_api_server_too(
         TypeError, match=r"both sends_again and sends_again_in_spec$"
     ):
         new_kind(**STATED, **half)
+
+
+def test_a_length_is_from_one_to_ten_million_tokens() -> None:
+    for tokens in (1, 10_000_000):
+        assert RandomData(input_tokens=tokens).longest[0] == tokens
+    for tokens in (0, 10_000_001):
+        with pytest.raises(ValidationError):
+            RandomData(input_tokens=tokens)

@@ -3,13 +3,8 @@
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import (
-    CustomData,
-    MixableData,
-    MixData,
-    MixPartData,
-    RandomData,
-)
+from benchrun_client.contract import MixableData, MixData, MixPartData
+from benchrun_client.contract.datasets import CustomData, RandomData
 from benchrun_client.datasets.row_pools import (
     PromptRequest,
     interleaved,

@@ -2,7 +2,8 @@
 stage."""
 
 import pytest
-from benchrun_client.contract import Api, PrefixRepetitionData
+from benchrun_client.contract import Api
+from benchrun_client.contract.datasets import PrefixRepetitionData
 from benchrun_client.datasets.random_words import (
     WordWriter,
     write_prefix_repetition,

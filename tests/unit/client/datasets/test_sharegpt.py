@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun_client.contract import DataFile, ShareGPTData
+from benchrun_client.contract import DataFile
+from benchrun_client.contract.datasets import ShareGPTData
 from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.failures import RunFailure

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun_client.contract import Api, DataFile, TextsData
+from benchrun_client.contract import Api, DataFile
+from benchrun_client.contract.datasets import TextsData
 from benchrun_client.datasets.run_datasets import RunDatasets
 from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, json_lines, portion, written

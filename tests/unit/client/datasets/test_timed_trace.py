@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun_client.contract import TimedTraceData
+from benchrun_client.contract.datasets import TimedTraceData
 from benchrun_client.datasets.random_words import WordWriter
 from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.datasets.timed_trace import (

@@ -2,13 +2,8 @@
 
 from typing import Any
 
-from benchrun_client.contract import (
-    Limit,
-    RandomData,
-    SearchPlan,
-    kind_of,
-    most_search_stages,
-)
+from benchrun_client.contract import Limit, SearchPlan, kind_of, most_search_stages
+from benchrun_client.contract.datasets import RandomData
 
 TTFT_LIMIT = Limit(metric="TTFT", percentile="90", max_milliseconds=100)
 

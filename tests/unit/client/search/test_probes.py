@@ -10,12 +10,12 @@ from benchrun_client.contract import (
     CachePolicy,
     Outcome,
     Plan,
-    RandomData,
     RateLoad,
     Stage,
     ThinkTime,
     UsersLoad,
 )
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.search.bisection import (

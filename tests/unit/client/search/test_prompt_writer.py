@@ -5,7 +5,8 @@ import pickle
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import RandomData, Stage, Target
+from benchrun_client.contract import Stage, Target
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.datasets.row_pools import prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.search import prompt_writer

@@ -148,7 +148,7 @@ def cut(data: bytes, places: set[float]) -> list[bytes]:
 
 
 @given(streams(), st.sets(st.floats(0, 1), max_size=12))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_cut_of_any_valid_stream_gives_the_same_tokens_and_counts(
     stream: tuple[Api, list[str], bytes], places: set[float]
 ) -> None:
@@ -170,7 +170,7 @@ def words_about(*chunks: bytes) -> str:
 
 
 @given(st.lists(st.binary(max_size=80), max_size=8))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_bytes_are_read_or_told(chunks: list[bytes]) -> None:
     words = words_about(*chunks)
     assert words.isprintable()
@@ -201,7 +201,7 @@ def test_any_bytes_are_read_or_told(chunks: list[bytes]) -> None:
         max_leaves=12,
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_any_json_is_read_or_told(body: Any) -> None:
     words = words_about(f"data: {json.dumps(body)}\n\ndata: [DONE]\n\n".encode())
     assert len(words) < 400

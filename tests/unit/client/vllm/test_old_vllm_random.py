@@ -2,7 +2,7 @@
 its beginnings give; the prompts as its author sent them."""
 
 import pytest
-from benchrun_client.contract import RandomData
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.datasets.random_words import old_vllm_draws
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from statistics import NormalDist, fmean, pstdev
 
 import pytest
-from benchrun_client.contract import Api, DrawnLengths, RandomData
+from benchrun_client.contract import Api, DrawnLengths
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.datasets.random_words import (
     DISTINCT_WORDS,
     WordWriter,

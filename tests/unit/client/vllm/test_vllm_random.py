@@ -2,13 +2,8 @@
 compares them with vLLM's own."""
 
 import pytest
-from benchrun_client.contract import (
-    CachePolicy,
-    MixData,
-    MixPartData,
-    Plan,
-    RandomData,
-)
+from benchrun_client.contract import CachePolicy, MixData, MixPartData, Plan
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.datasets.random_words import vllm_prompts
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter

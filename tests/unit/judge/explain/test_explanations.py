@@ -301,6 +301,18 @@ def test_short_answers_by_what_the_servers_counted(
     ] == [answer]
 
 
+@pytest.mark.parametrize(("tokens", "told"), [(99, False), (98, True)])
+def test_answers_are_short_below_99_percent_of_what_was_expected(
+    tokens: int, told: bool
+) -> None:
+    columns = requests(output_tokens=[tokens] * 2, asked_tokens=(100, 100))
+    (row,) = results(
+        [load_point()], [record(requests=columns)], [], spec=spec()
+    ).results
+    found = [each.question for each in row.explanations]
+    assert ("AnswerLength" in found) is told
+
+
 def crowd(waiting: float) -> Result:
     """Eight users, each with 1050 tokens all the time, at a server that runs two."""
     point = LoadPoint(

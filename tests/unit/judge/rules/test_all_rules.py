@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import partial
 
-import pytest
 from benchrun.api import Verdict
 from benchrun.judge.results import Judged, results
 from benchrun.judge.rules.all_rules import (
@@ -29,6 +28,7 @@ from benchrun.judge.thresholds import (
 )
 from benchrun_client.contract import START_TIME, StageRecord
 from hypothesis import given, settings, strategies as st
+from kit.every_case import every
 from unit.judge.found import example_of
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.specs import spec
@@ -54,7 +54,7 @@ def test_a_spec_that_sets_nothing_gets_the_defaults() -> None:
     assert thresholds_of(spec()) == Thresholds()
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(Thresholds)])
+@every("name", [field.name for field in fields(Thresholds)])
 def test_every_number_is_in_the_digest(name: str) -> None:
     assert replace(Thresholds(), **{name: 77.0}).digest() != Thresholds().digest()
 

@@ -2,6 +2,8 @@
 
 import copy
 import json
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +59,22 @@ def stage_report(
     stage_id: str, within: ExportedRun | None = None
 ) -> dict[str, Any]:
     """The report of a stage, valid by the schema."""
-    whole = within or run()
-    found: dict[str, Any] = yaml.safe_load(
-        llmd_files(whole)[
-            f"benchmark_report_v0.2,_{stage_id.replace('/', '-')}.yaml"
-        ]
-    )
-    VALIDATOR.validate(found)
+    found = _read(_usual_files() if within is None else llmd_files(within))
+    return found[f"benchmark_report_v0.2,_{stage_id.replace('/', '-')}.yaml"]
+
+
+@cache
+def _usual_files() -> Mapping[str, bytes]:
+    return llmd_files(run())
+
+
+def _read(files: Mapping[str, bytes]) -> dict[str, dict[str, Any]]:
+    """Reports by the names of their files, all valid by the schema."""
+    found = {
+        name: yaml.load(data, yaml.CSafeLoader) for name, data in files.items()
+    }
+    for each in found.values():
+        VALIDATOR.validate(each)
     return found
 
 
@@ -74,21 +85,16 @@ def aggregate(found: dict[str, Any]) -> dict[str, Any]:
     return performance
 
 
-@pytest.mark.parametrize("stage_id", STAGES)
-@pytest.mark.parametrize(
-    "within",
-    [
-        pytest.param(run(), id="server"),
-        pytest.param(run(of_spec=endpoint_spec()), id="endpoint"),
-        pytest.param(run(of_status=status([], gpu=None)), id="gpu-unknown"),
-        pytest.param(
-            run(samples=[server_sample(CHAT, running=3.0, kv_cache=0.25)]),
-            id="timeline",
-        ),
-    ],
-)
-def test_every_report_fits_the_schema(stage_id: str, within: ExportedRun) -> None:
-    assert stage_report(stage_id, within)["version"] == "0.2"
+@pytest.mark.parametrize("kind", ["server", "endpoint", "gpu-unknown", "timeline"])
+def test_every_report_fits_the_schema(kind: str) -> None:
+    kinds: dict[str, dict[str, Any]] = {
+        "server": {},
+        "endpoint": {"of_spec": endpoint_spec()},
+        "gpu-unknown": {"of_status": status([], gpu=None)},
+        "timeline": {"samples": [server_sample(CHAT, running=3.0, kv_cache=0.25)]},
+    }
+    found = _read(llmd_files(run(**kinds[kind])))
+    assert [each["version"] for each in found.values()] == ["0.2"] * len(STAGES)
 
 
 def test_one_of_a_server_that_is_split_fits_it_too() -> None:

@@ -4,6 +4,7 @@ import re
 from importlib.resources import files
 
 import pytest
+from kit.every_case import every
 
 STYLE = (files("benchrun.report.html") / "templates" / "report.css").read_text(
     encoding="utf-8"
@@ -67,15 +68,15 @@ def test_black_on_white_is_the_most_there_is() -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(("front", "back"), TEXT)
+@every("scheme", ["light", "dark"])
+@every(("front", "back"), TEXT)
 def test_text_can_be_read(scheme: str, front: str, back: str) -> None:
     known = colours(scheme)
     assert contrast(known[front], known[back]) >= 4.5
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(("front", "back"), DRAWN)
+@every("scheme", ["light", "dark"])
+@every(("front", "back"), DRAWN)
 def test_lines_can_be_seen(scheme: str, front: str, back: str) -> None:
     known = colours(scheme)
     assert contrast(known[front], known[back]) >= 3

@@ -15,10 +15,9 @@ from benchrun.report.html.sections.distributions import (
 from benchrun.report.html.sections.timeline import timeline_section
 from benchrun.report.html.svg import inline_svg
 from benchrun.report.html.theme import CARD_HEIGHT, CARD_WIDTH
-from report_kit.simulated_run import SimulatedRun, held_against, simulated_run
+from report_kit.simulated_run import simulated_run
 from unit.report.html.reported_runs import charts_of, compared, reported
 
-MAX_BYTES = 5_000_000
 HOSTILE = (
     """</text><script>alert(1)</script>"'&amp;<image href="http://elsewhere"/>"""
 )
@@ -26,32 +25,6 @@ HOSTILE = (
 
 def drawn(spec: ChartSpec) -> str:
     return inline_svg(draw(spec), prefix="c-", label="chart")
-
-
-@pytest.fixture(scope="module")
-def largest() -> SimulatedRun:
-    """200 stages: five workloads at ten rates, four times each, held against another run."""
-    rates = tuple(str(rate) for rate in (1, 2, 4, 6, 8, 10, 12, 14, 16, 18))
-    workloads = ("chat", "code", "rag", "search", "summary")
-    run = simulated_run(
-        "largest", rates=rates, workloads=workloads, repeats=4, requests=60
-    )
-    before = simulated_run(
-        "before",
-        rates=rates,
-        workloads=workloads,
-        repeats=4,
-        requests=8,
-        slowness=1.1,
-    )
-    return held_against(run, before)
-
-
-def test_a_run_of_200_stages_stays_below_5_mb(largest: SimulatedRun) -> None:
-    assert len(largest.records) == 200
-    text = page(reported(largest), draw, made_by="0.1.0")
-    assert len(text.encode()) < MAX_BYTES
-    assert text.count("<svg") > 40
 
 
 def test_a_card_fits_a_phone() -> None:
@@ -90,13 +63,13 @@ def test_strings_of_others_stay_text_in_a_drawing() -> None:
     assert "<image" not in svg
 
 
-@pytest.mark.parametrize("requests", [1, 2, 30])
+@pytest.mark.parametrize("requests", [1, 30])
 def test_few_requests_make_a_page(requests: int) -> None:
     run = simulated_run(rates=("1", "2", "4"), repeats=1, requests=requests)
     assert "<svg" in page(reported(run), draw, made_by="0.1.0")
 
 
-@pytest.mark.parametrize("users", [(1,), (1, 2), (1, 8, 64, 512)])
+@pytest.mark.parametrize("users", [(1,), (1, 8, 64, 512)])
 def test_users_instead_of_rates_make_a_page(users: tuple[int, ...]) -> None:
     run = simulated_run(users=users, repeats=2, requests=60)
     assert " users" in page(reported(run), draw, made_by="0.1.0")
