@@ -32,6 +32,7 @@ from benchrun.runtime.watching import (
     FOR_RELEASE,
     FOR_SWEEPS,
     Lister,
+    Scope,
 )
 
 logger = logging.getLogger(__name__)
@@ -95,8 +96,8 @@ class Operator:
 
         Reading has no time limit. A run is not reconciled before its namespace was listed, because
         children that are not known would be created again; only unneeded servers are deleted. Kopf
-        starts to watch after this returns, and begins with a list of its own, so no change in
-        between is missed.
+        starts to watch after this returns, from where these lists ended or else with a list of its
+        own, so no change in between is missed.
         """
         await self.health.start(*self._settings.listen)
         self._cleanup.push_async_callback(self.health.stop)
@@ -135,6 +136,12 @@ class Operator:
         else:
             self._begin_passes(lister, queue, list_first=False)
         logger.info("ready, with %d runs", len(self.indexes.runs()))
+
+    def reached(self, kind: str, namespace: Scope) -> str | None:
+        """Return, once, the version that the operator's own first list of a kind has reached."""
+        return (
+            None if self._lister is None else self._lister.reached(kind, namespace)
+        )
 
     async def stop(self) -> None:
         """Let handlers finish, cancel other tasks, and give up the Lease, within some 6 seconds."""
@@ -194,7 +201,7 @@ class Operator:
         return (
             0.0
             if ALL_NAMESPACES in unreadable
-            else self.indexes.silent_seconds(unreadable=unreadable)
+            else self.indexes.owed.silent_seconds(unreadable=unreadable)
         )
 
     async def _channel_key(self, connection: effects.Connection) -> bytes:
