@@ -158,6 +158,10 @@ class Indexes:
         runs = (key for key in self._seen if key.kind == names.KIND)
         return sorted(runs, key=lambda key: self._seen[key].has_ended)
 
+    def has_ended(self, key: views.Key) -> bool:
+        """Return whether a run or sweep is known to have ended."""
+        return key in self._seen and self._seen[key].has_ended
+
     def sweeps(self) -> list[views.Key]:
         return [key for key in self._seen if key.kind == SWEEP_KIND]
 
@@ -399,10 +403,13 @@ class Indexes:
         self._wake(owner)
 
     def _note_result(self, key: views.Key, uid: str, body: Body) -> None:
-        if key.kind == names.KIND:
-            status = raw.mapping(body.get("status"))
-            ended = finished_run_of(status) if is_finished(status) else None
-            self.results.note(key, uid, ended)
+        if key.kind != names.KIND or not self.results.most:
+            return
+        status = raw.mapping(body.get("status"))
+        if not is_finished(status):
+            self.results.note(key, uid, None)
+        elif self.results.has_place(key, raw.instant(status.get("completionTime"))):
+            self.results.note(key, uid, finished_run_of(status))
 
 
 def _is_news(before: ObservedObject | None, uid: str, version: int) -> bool:

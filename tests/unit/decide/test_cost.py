@@ -1,0 +1,66 @@
+"""What a decision costs that changes nothing, in things built: counts, no seconds."""
+
+from collections import Counter
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import pytest
+from benchrun import plan
+from benchrun.api import BenchmarkRunSpec
+from benchrun.decide import create_and_release, run_state
+from benchrun.decide.run_state import PlannedStages
+from unit.decide.scenes import SERVICE, Scene
+from unit.decide.summaries import applied
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the calls of what builds much."""
+    counts = Counter[str]()
+
+    def counting(function: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(function)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            counts[function.__name__] += 1
+            return function(*args, **kwargs)
+
+        return counted
+
+    roles = counting(plan.server_roles)
+    monkeypatch.setattr(create_and_release.plan, "server_roles", roles)
+    monkeypatch.setattr(run_state, "stage_ids", counting(run_state.stage_ids))
+    return counts
+
+
+def test_pods_of_servers_are_built_only_where_one_of_their_objects_is_missing(
+    built: Counter[str],
+) -> None:
+    loading = Scene().server_loading()
+    assert applied(loading.decide()) == []
+    assert built["server_roles"] == 0
+    assert applied(loading.without(*SERVICE).decide()) == ["Service server"]
+    assert built["server_roles"] == 1
+    assert applied(Scene().client_ready().decide()) == ["Deployment server"]
+    assert built["server_roles"] == 2
+
+
+def test_stages_of_a_thousand_runs_are_planned_once(built: Counter[str]) -> None:
+    planned = PlannedStages()
+    spec = BenchmarkRunSpec.model_validate(Scene().spec)
+    for _ in range(3):
+        for number in range(1000):
+            planned.of(spec, f"uid-{number}")
+    assert built["stage_ids"] == 1000
+
+
+def test_the_stages_that_were_used_last_are_kept(built: Counter[str]) -> None:
+    spec = BenchmarkRunSpec.model_validate(Scene().spec)
+    each = len(PlannedStages().of(spec, "any"))
+    planned = PlannedStages(most_ids=2 * each)
+    built.clear()
+    for uid in ("a", "b", "a", "c", "a", "c"):
+        planned.of(spec, uid)
+    assert built["stage_ids"] == 3
+    planned.of(spec, "b")
+    assert built["stage_ids"] == 4
