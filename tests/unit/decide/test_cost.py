@@ -36,13 +36,14 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_pods_of_servers_are_built_only_where_one_of_their_objects_is_missing(
     built: Counter[str],
 ) -> None:
-    loading = Scene().server_loading()
-    assert applied(loading.decide()) == []
-    assert built["server_roles"] == 0
-    assert applied(loading.without(*SERVICE).decide()) == ["Service server"]
-    assert built["server_roles"] == 1
-    assert applied(Scene().client_ready().decide()) == ["Deployment server"]
-    assert built["server_roles"] == 2
+    for scene, missing in (
+        (Scene().server_loading(), []),
+        (Scene().server_loading().without(*SERVICE), ["Service server"]),
+        (Scene().client_ready(), ["Deployment server"]),
+    ):
+        built.clear()  # a scene is made with decisions of its own
+        assert applied(scene.decide()) == missing
+        assert built["server_roles"] == len(missing)
 
 
 def test_stages_of_a_thousand_runs_are_planned_once(built: Counter[str]) -> None:
@@ -64,3 +65,19 @@ def test_the_stages_that_were_used_last_are_kept(built: Counter[str]) -> None:
     assert built["stage_ids"] == 3
     planned.of(spec, "b")
     assert built["stage_ids"] == 4
+
+
+def test_what_no_status_changes_is_worked_out_once_in_a_decision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    class Counting(PlannedStages):
+        def of(self, spec: BenchmarkRunSpec, run_uid: str) -> tuple[str, ...]:
+            asked.append(run_uid)
+            return super().of(spec, run_uid)
+
+    scene = Scene().server_loading()
+    monkeypatch.setattr(run_state, "_planned", Counting())
+    scene.decide()
+    assert len(asked) == 1
