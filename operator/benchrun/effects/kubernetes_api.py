@@ -247,7 +247,7 @@ class KubernetesApi:
             while items:  # no object is kept while the next page is read
                 yield items.pop(0)
             meta = raw.mapping(page.get("metadata"))
-            token = meta.get("continue") or ""
+            token = str(meta.get("continue") or "")
             if not token:
                 reached(raw.text(meta.get("resourceVersion")))
                 return

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchrun import plan
 from benchrun.api import BenchmarkRunSpec
-from benchrun.decide import create_and_release, run_state
+from benchrun.decide import run_state
 from benchrun.decide.run_state import PlannedStages
 from unit.decide.scenes import SERVICE, Scene
 from unit.decide.summaries import applied
@@ -27,9 +27,9 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         return counted
 
-    roles = counting(plan.server_roles)
-    monkeypatch.setattr(create_and_release.plan, "server_roles", roles)
-    monkeypatch.setattr(run_state, "stage_ids", counting(run_state.stage_ids))
+    monkeypatch.setattr(plan, "server_roles", counting(plan.server_roles))
+    of_stages = counting(plan.stage_ids)
+    monkeypatch.setattr("benchrun.decide.run_state.stage_ids", of_stages)
     return counts
 
 

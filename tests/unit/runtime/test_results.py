@@ -10,8 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from benchrun.observe import HEADLINE_FIGURES, MAX_ROWS, FinishedRun
-from benchrun.runtime import indexes as indexes_module
+from benchrun.observe import (
+    HEADLINE_FIGURES,
+    MAX_ROWS,
+    FinishedRun,
+    finished_run_of,
+)
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import ResultMetrics
 from benchrun.runtime.telemetry import Telemetry
@@ -253,13 +257,12 @@ def test_results_are_read_of_runs_that_may_be_kept_and_of_no_others(
 ) -> None:
     """A start hears of ten thousand runs that have ended."""
     calls: list[object] = []
-    real = indexes_module.finished_run_of
 
     def counting(status: Any) -> FinishedRun | None:
         calls.append(status)
-        return real(status)
+        return finished_run_of(status)
 
-    monkeypatch.setattr(indexes_module, "finished_run_of", counting)
+    monkeypatch.setattr("benchrun.runtime.indexes.finished_run_of", counting)
     indexes = Indexes(result_runs=kept)
     for minute in (6, 5, 4, 3, 2, 1):
         observe(indexes, f"run-{minute}", ended(minute))
