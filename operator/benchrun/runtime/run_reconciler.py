@@ -158,8 +158,16 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     def rests(self, key: Key) -> bool:
         """Return whether a reconcile would do nothing, since the run has ended and left nothing.
 
-        An operator that starts, and every resync, asks that of ten thousand runs.
+        An operator that starts, and every resync, asks that of ten thousand runs. One that raises
+        here stops none of the others: its reconcile raises too, and is ended there.
         """
+        try:
+            return self._is_at_rest(key)
+        except Exception:
+            logger.exception("%s: it is not known whether it rests", key)
+            return False
+
+    def _is_at_rest(self, key: Key) -> bool:
         if key in self.memories or not self.indexes.has_ended(key):
             return False
         run = self.known(key)

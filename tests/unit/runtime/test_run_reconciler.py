@@ -729,6 +729,19 @@ def test_a_run_with_a_server_never_rests(owner: str) -> None:
     assert not ended_with(child_body(name, owner_uid=owner)).reconciler.rests(KEY)
 
 
+def test_a_run_that_can_not_be_told_to_rest_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All runs are asked one after the other; that one is left to its own reconcile."""
+
+    def raising(facts: Facts) -> bool:
+        raise ZeroDivisionError(facts.run.name)
+
+    scene = ended_with()
+    monkeypatch.setattr("benchrun.runtime.run_reconciler.rests", raising)
+    assert not scene.reconciler.rests(KEY)
+
+
 def test_a_run_that_is_to_be_deleted_or_is_remembered_does_not_rest() -> None:
     assert not ended_with(ttlSecondsAfterFinished=9).reconciler.rests(KEY)
     scene = ended_with()
