@@ -1,7 +1,9 @@
 """The HTTP server from which the operator fetches records; `contract` describes its four paths.
 
-GET /records is answered when there is something new, at the latest after `MAX_WAIT_SECONDS`. It
-needs the run's token, and so does POST /ack: an acknowledged record is deleted here.
+GET /records is answered when there is something new, at the latest after `MAX_WAIT_SECONDS`. Where
+that is only a new stage, the answer may wait `MAX_SETTLE_SECONDS` for the record of the one before,
+which saves the operator a connection. It needs the run's token, and so does POST /ack: an
+acknowledged record is deleted here.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from pydantic import ValidationError
 
 from benchrun_client.contract import (
     CONTRACT_QUERY,
+    SETTLE_QUERY,
     TOKEN_HEADER,
     Acknowledgement,
     ClientPhase,
@@ -24,6 +27,7 @@ from benchrun_client.http_session import listen, metric_family
 from benchrun_client.run_progress import RunProgress
 
 MAX_WAIT_SECONDS = 30.0
+MAX_SETTLE_SECONDS = 5.0
 MAX_BODY_BYTES = 4096
 LAST_ANSWERS_SECONDS = 2.0
 
@@ -78,13 +82,13 @@ class RecordServer:
             contract = None if asked is None else int(asked)
             first = int(request.query.get("from", "0"))
             seen = int(request.query.get("seen", "-1"))
-            wait_seconds = min(
-                max(0.0, float(request.query.get("wait", "0"))), MAX_WAIT_SECONDS
-            )
+            wait_seconds = _seconds(request, "wait", MAX_WAIT_SECONDS)
+            settle_seconds = _seconds(request, SETTLE_QUERY, MAX_SETTLE_SECONDS)
         except ValueError:
             return web.Response(
                 status=400,
-                text="from, seen and contract must be integers, wait a number of seconds\n",
+                text="from, seen and contract must be integers, wait and settle numbers of "
+                "seconds\n",
             )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_seconds):
@@ -95,6 +99,10 @@ class RecordServer:
                     await self._changed.wait()
         if not may_read:
             return _unauthorized()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(settle_seconds):
+                while self._state.has_only_a_new_stage(first=first, seen=seen):
+                    await self._changed.wait()
         delivery, bodies = self._state.delivery(first=first)
         packed = pack_delivery(as_asked(delivery, contract), bodies)
         return web.Response(body=packed, content_type="application/octet-stream")
@@ -137,6 +145,11 @@ class RecordServer:
             text="".join(families),
             headers={"Content-Type": "text/plain; version=0.0.4"},
         )
+
+
+def _seconds(request: web.Request, name: str, most: float) -> float:
+    """Return a parameter as seconds, 0 without it. Raises ValueError for what is no number."""
+    return min(max(0.0, float(request.query.get(name, "0"))), most)
 
 
 def _token(request: web.Request) -> str:

@@ -35,6 +35,8 @@ class RunProgress:
         self._progress = contract.ClientProgress(
             version=0, phase="Preparing", release=own_release()
         )
+        self._news_version = 0
+        """Version of the latest change of the progress that is more than a new stage."""
         self._requests_done = self._done_elsewhere = 0
         self._sealed: dict[int, contract.Sealed] = {}
         self._acknowledged = 0
@@ -129,6 +131,17 @@ class RunProgress:
         with self._lock:
             return self._progress.version > seen or self._progress.records > first
 
+    def has_only_a_new_stage(self, *, first: int, seen: int) -> bool:
+        """Return whether the only news is that another stage has begun.
+
+        The record of the stage before follows a moment later.
+        """
+        with self._lock:
+            return (
+                self._progress.version > seen >= self._news_version
+                and self._progress.records <= first
+            )
+
     def delivery(
         self, *, first: int
     ) -> tuple[contract.Delivery, tuple[bytes, ...]]:
@@ -183,6 +196,12 @@ class RunProgress:
         self._notify = listener
 
     def _move(self, **changes: object) -> None:
-        self._progress = self._progress.model_copy(
-            update={**changes, "version": self._progress.version + 1}
+        before = self._progress
+        self._progress = before.model_copy(
+            update={**changes, "version": before.version + 1}
         )
+        if any(
+            name != "stage" and value != getattr(before, name)
+            for name, value in changes.items()
+        ):
+            self._news_version = self._progress.version

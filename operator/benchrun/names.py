@@ -5,6 +5,7 @@ Labels and annotations are included.
 
 import hashlib
 import re
+from functools import lru_cache
 
 GROUP = "benchrun.dev"
 VERSION = "v1alpha1"
@@ -157,6 +158,7 @@ def sweep_of(run: str) -> str | None:
     return None if found is None else found[1]
 
 
+@lru_cache(maxsize=2048)  # a pass asks for a run's a hundred times
 def _digits(uid: str) -> str:
     return hashlib.sha256(uid.encode()).hexdigest()
 

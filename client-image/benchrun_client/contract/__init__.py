@@ -5,10 +5,11 @@ into the client pod. The client answers on a small port:
 
     GET  /ready                         200 once plan, tokenizer and data have been found, before
                                         that 503
-    GET  /records?from=N&seen=V&wait=S&contract=C
+    GET  /records?from=N&seen=V&wait=S&settle=T&contract=C
                                         a `Delivery` in version C of the contract, or the newest
                                         below that is spoken; held back up to S seconds until a
-                                        record N exists or the progress has moved past version V
+                                        record N exists or the progress has moved past version
+                                        V; up to T seconds longer where only the stage is new
     POST /ack                           an `Acknowledgement`: records below `through` are stored
                                         for good
     GET  /metrics                       Prometheus text, for people
@@ -163,6 +164,7 @@ from benchrun_client.contract.record_delivery import (
     MAX_DELIVERY_BYTES,
     MAX_ENVELOPES,
     MAX_HEAD_BYTES,
+    SETTLE_QUERY,
     SPOKEN,
     TOKEN_HEADER,
     Acknowledgement,
@@ -228,6 +230,7 @@ __all__ = [
     "PROXY_COUNTERS",
     "READER_PORT",
     "RECORD_PORT",
+    "SETTLE_QUERY",
     "SPOKEN",
     "START_TIME",
     "TOKEN_HEADER",

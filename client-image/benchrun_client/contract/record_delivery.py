@@ -42,6 +42,9 @@ CONTRACT_VERSION = SPOKEN[-1]
 CONTRACT_QUERY = "contract"
 """Parameter of GET /records: the newest version that the operator reads. Without it, the operator
 is of a release that does not ask, so it is answered in the oldest."""
+SETTLE_QUERY = "settle"
+"""Parameter of GET /records: seconds that an answer waits for more where its only news is a new
+stage. A client of an older release answers at once."""
 TOKEN_HEADER = "Benchrun-Token"
 """Header of the token. Authorization alone does not suffice: the API server, through which pods may
 be reached, does not pass that header on."""

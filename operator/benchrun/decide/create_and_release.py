@@ -198,13 +198,21 @@ def _server(state: RunState) -> list[Manifest]:
     measured already. With a claim for the model, the client has also said at which commit it is.
     """
     owner = state.owner
+    has_client = state.client_ready and state.client_heard and state.model_is_there
+    if _has_servers(state, workloads=has_client):
+        return []  # a pass that changes nothing builds no pods only to drop them
     started = _roles(state)
-    workloads = [
-        plan.workload(owner, role)
-        for role in started
-        if state.client_ready and state.client_heard and state.model_is_there
-    ]
+    workloads = [plan.workload(owner, role) for role in started if has_client]
     return [*(plan.service(owner, role) for role in started), *workloads]
+
+
+def _has_servers(state: RunState, *, workloads: bool) -> bool:
+    """Return whether the Services of all roles exist, and their workloads if these are wanted."""
+    return all(
+        state.child("Service", role) is not None
+        and (not workloads or state.workload(role) is not None)
+        for role in plan.role_replicas(state.served_spec)
+    )
 
 
 def _roles(state: RunState) -> Sequence[plan.Role]:

@@ -5,7 +5,7 @@ model. Three deadlines are counted from them: waiting for a node,
 starting, running. A deadline of 0 is no limit.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from benchrun import names
@@ -60,7 +60,7 @@ def noticed(state: RunState) -> RunState:
         "start_time": status.start_time
         or (timestamp(began) if began is not None else None),
     }
-    return replace(state, status=status.model_copy(update=update))
+    return state.with_status(status.model_copy(update=update))
 
 
 def _model_status(state: RunState) -> ModelStatus | None:

@@ -196,7 +196,7 @@ def _void(state: RunState) -> Decision:
     """Decide on a run that lost its quota before all was measured, and waits for it again."""
     if queueing.is_void(state):
         step = queueing.voided_step(state)
-        anew = replace(state, status=queueing.begun_anew(state))
+        anew = state.with_status(queueing.begun_anew(state))
         return Decision(
             status=_queued_status(anew, step),
             forget=True,
@@ -255,7 +255,7 @@ def _go_on(
         acknowledge=create_and_release.to_acknowledge(state, stored_now),
         events=_step_events(state, step),
         requeue_after_seconds=_seconds_to_next_pass(
-            replace(state, status=status), server=server, client=client
+            state.with_status(status), server=server, client=client
         ),
     )
 

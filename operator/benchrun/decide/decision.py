@@ -222,7 +222,7 @@ class ClientState:
 
     # latest answer of the client; None before its first answer
     progress: ClientProgress | None = None
-    # it has not answered for several polls: it counts as unreachable, not as not yet heard
+    # it has never answered, for several polls: it counts as unreachable, not as not yet heard
     silent: bool = False
     # why operator and client do not understand each other
     mismatch: str | None = None

@@ -163,7 +163,7 @@ def with_blocked(state: RunState) -> RunState:
     found = (refused_now(state), _server(state), _client(state))
     of_records = state.status.blocked if state.all_known else None
     update = {"blocked": blocked_by(state, found) or of_records}
-    return replace(state, status=state.status.model_copy(update=update))
+    return state.with_status(state.status.model_copy(update=update))
 
 
 def server_diagnosis(state: RunState) -> Diagnosis | None:

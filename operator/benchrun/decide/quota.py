@@ -4,7 +4,6 @@ A run joins the queue that its label names before any of its objects exist. What
 noted in its status before its first pod is created, so that all pods are made from the same note.
 """
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from benchrun import names
@@ -52,7 +51,7 @@ def _up_to_date(state: RunState, queue: QueueStatus) -> RunState:
 
 def with_queue(state: RunState, queue: QueueStatus | None) -> RunState:
     """Return the state with this `status.queue`."""
-    return replace(state, status=state.status.model_copy(update={"queue": queue}))
+    return state.with_status(state.status.model_copy(update={"queue": queue}))
 
 
 def queued_workload(state: RunState) -> Child | None:

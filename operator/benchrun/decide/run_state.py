@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
+from typing import Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -68,9 +69,39 @@ def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
         raise Unacceptable(first_problem(error) if run.spec else NO_SPEC) from error
 
 
-_planned: dict[bytes, tuple[str, ...]] = {}
-"""Stage ids by the digest of spec and uid. Planning 256 stages takes longer than the rest of a
-decision, and the stages never change."""
+class PlannedStages:
+    """Stage ids of the runs that were decided on last.
+
+    Planning 256 stages takes longer than the rest of a decision, and the stages never change. A
+    thousand usual runs fit.
+    """
+
+    def __init__(self, *, most_ids: int = 32_768) -> None:
+        self._most_ids = most_ids
+        self._ids = 0
+        self._by_digest: dict[bytes, tuple[str, ...]] = {}
+
+    def of(self, spec: BenchmarkRunSpec, run_uid: str) -> tuple[str, ...]:
+        """Return the ids of all stages of a run whose load is listed, in order."""
+        text = f"{run_uid} {spec.model_dump_json(by_alias=True)}"
+        digest = sha256(text.encode()).digest()
+        # Put last: what was not used for longest is dropped first.
+        found = self._by_digest.pop(digest, None)
+        if found is None:
+            found = stage_ids(spec, run_uid=run_uid)
+            self._ids += len(found)
+        self._by_digest[digest] = found
+        while self._ids > self._most_ids and len(self._by_digest) > 1:
+            self._ids -= len(self._by_digest.pop(next(iter(self._by_digest))))
+        return found
+
+
+_planned = PlannedStages()
+T = TypeVar("T")
+
+
+class Lasting(cached_property[T]):
+    """A cached property that no status changes: `with_status` hands its value on."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +124,7 @@ class Possessions:
         run = self.facts.run
         return Owner(namespace=run.namespace, name=run.name, uid=run.uid)
 
-    @cached_property
+    @Lasting
     def children(self) -> Children:
         """Return only the objects that the run owns by uid: a label alone proves nothing."""
         uid = self.facts.run.uid
@@ -102,6 +133,16 @@ class Possessions:
         return Children(
             objects, tuple(p for p in labelled.pods if p.run_uid == uid)
         )
+
+    def with_status(self, status: BenchmarkRunStatus) -> Self:
+        """Return the state with another status, which a pass makes some times."""
+        found = replace(self, status=status)
+        found.__dict__.update(
+            (name, value)
+            for name, value in self.__dict__.items()
+            if isinstance(getattr(type(self), name, None), Lasting)
+        )
+        return found
 
     def child(self, kind: str, role: str) -> Child | None:
         """Return the run's object of that kind and role, unless it is being deleted."""
@@ -113,7 +154,7 @@ class Possessions:
         found = self.children.named(kind, name)
         return found if found is not None and not found.deleting else None
 
-    @cached_property
+    @Lasting
     def client_pods(self) -> tuple[Pod, ...]:
         """Return the client's pods by rank, lowest first; pods of the same rank, oldest first."""
         return tuple(
@@ -129,26 +170,19 @@ class RunState(Possessions):
 
     spec: BenchmarkRunSpec
 
-    @cached_property
+    @Lasting
     def planned(self) -> tuple[str, ...]:
         """Return the ids of all stages whose load is listed, in order.
 
         The stages of searches come after them.
         """
-        digest = sha256(
-            f"{self.owner.uid} {self.spec.model_dump_json(by_alias=True)}".encode()
-        ).digest()
-        if digest not in _planned:
-            while len(_planned) >= 128:
-                del _planned[next(iter(_planned))]
-            _planned[digest] = stage_ids(self.spec, run_uid=self.owner.uid)
-        return _planned[digest]
+        return _planned.of(self.spec, self.owner.uid)
 
-    @cached_property
+    @Lasting
     def most_stages(self) -> int:
         return len(self.planned) + most_probe_stages(self.spec)
 
-    @cached_property
+    @Lasting
     def total_stages(self) -> int | None:
         """Return how many stages there are.
 
@@ -189,7 +223,7 @@ class RunState(Possessions):
             "LeaderWorkerSet", names.group_name(self.owner.name, self.owner.uid)
         )
 
-    @cached_property
+    @Lasting
     def plan(self) -> Child | None:
         """Return the ConfigMap of the plan that exists, also while it is being deleted."""
         run = self.facts.run
@@ -325,7 +359,7 @@ class RunState(Possessions):
         """
         return next(filter(None, self.log_tails), None)
 
-    @cached_property
+    @Lasting
     def stored(self) -> frozenset[int]:
         """Return the sequences of the records whose ConfigMap exists."""
         stages = (
@@ -333,7 +367,7 @@ class RunState(Possessions):
         )
         return frozenset(sequence for sequence in stages if sequence is not None)
 
-    @cached_property
+    @Lasting
     def known(self) -> frozenset[int]:
         """Return the sequences of the records that are stored or were received."""
         return self.stored | self.collected.sequences
@@ -370,7 +404,7 @@ class RunState(Possessions):
             self.most_stages,
         )
 
-    @cached_property
+    @Lasting
     def client_pod(self) -> Pod | None:
         """Return the client's pod that is polled; it has the records of all client pods."""
         return next(

@@ -155,16 +155,16 @@ class Connection:
         try:
             async with asyncio.timeout(timeout_seconds):
                 # call_api alone sends no credentials: they are put in here, and refreshed when they
-                # rotate.
-                verb, url, sent, data, _ = await self._client.param_serialize(
+                # rotate. The body is not given there: it is JSON already, and would be copied value
+                # by value.
+                verb, url, sent, _, _ = await self._client.param_serialize(
                     method,
                     path,
                     query_params=[*query],
                     header_params=given,
-                    body=body,
                     auth_settings=["BearerToken"],
                 )
-                answer = await self._client.call_api(verb, url, sent, body=data)
+                answer = await self._client.call_api(verb, url, sent, body=body)
                 if self._told is not None:
                     self._told(answer.response.headers.get("Date"))
                 return await _read(answer.response, limit_bytes)

@@ -217,10 +217,12 @@ class KubernetesApi:
         namespace: str | None,
         selector: str | None = None,
         metadata_only: bool = False,
+        reached: Callable[[str], None] = lambda _: None,
     ) -> AsyncIterator[Json]:
         """Yield all objects of a kind, page by page.
 
-        A page with too many bytes is read in parts, down to a single object.
+        A page with too many bytes is read in parts, down to a single object. At the end `reached`
+        is called with the resourceVersion of the list, from which a watch can continue.
         """
         path = RESOURCES[kind].path(namespace)
         accept = METADATA_LIST_ONLY if metadata_only else JSON
@@ -244,8 +246,10 @@ class KubernetesApi:
             items = page.get("items") or []
             while items:  # no object is kept while the next page is read
                 yield items.pop(0)
-            token = (page.get("metadata") or {}).get("continue") or ""
+            meta = raw.mapping(page.get("metadata"))
+            token = str(meta.get("continue") or "")
             if not token:
+                reached(raw.text(meta.get("resourceVersion")))
                 return
 
     async def log_tail(self, namespace: str, wanted: LogTail) -> str:

@@ -160,7 +160,11 @@ class Fetcher:
             return await first_bytes(answer, limit_bytes)
 
 
-WAIT_SECONDS = 20  # seconds that a client delays an answer if there is nothing new
+WAIT_SECONDS = 30
+"""Seconds that a client delays an answer if there is nothing new: the most that clients grant.
+Every answer costs a connection."""
+SETTLE_SECONDS = 1
+"""Seconds that a client delays the news of a stage for the record of the stage before."""
 ANSWER_SECONDS = 15.0  # seconds for the answer itself, after that delay
 ACKNOWLEDGE_SECONDS = 5.0
 WRONG_IMAGE = (
@@ -202,6 +206,7 @@ class ClientRecords:
                 "from": from_sequence,
                 "seen": seen_version,
                 "wait": WAIT_SECONDS,
+                contract.SETTLE_QUERY: SETTLE_SECONDS,
                 contract.CONTRACT_QUERY: contract.CONTRACT_VERSION,
             }
         )

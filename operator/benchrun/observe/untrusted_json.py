@@ -15,6 +15,7 @@ its place 2,048."""
 # largest number that is read; a numeric string has at most 15 digits
 MAX_NUMBER = 10**15
 Object = Mapping[str, object]
+_MAPPINGS = (dict, Mapping)  # asking for a dict first takes a fifth of the time
 
 
 def parsed(data: bytes) -> object:
@@ -27,7 +28,7 @@ def parsed(data: bytes) -> object:
 
 def mapping(value: object) -> Object:
     """Return the value if it is a mapping, else an empty one."""
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, _MAPPINGS) else {}
 
 
 def holds_more_than(most: int, value: object) -> bool:
@@ -40,7 +41,7 @@ def holds_more_than(most: int, value: object) -> bool:
     for each in found:
         found.extend(
             each.values()
-            if isinstance(each, Mapping)
+            if isinstance(each, _MAPPINGS)
             else each
             if isinstance(each, list)
             else ()
@@ -53,7 +54,7 @@ def holds_more_than(most: int, value: object) -> bool:
 def mappings(value: object) -> Iterator[Object]:
     """Yield the mappings in a list; nothing for any other value."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        yield from (item for item in value if isinstance(item, Mapping))
+        yield from (item for item in value if isinstance(item, _MAPPINGS))
 
 
 def text(value: object, limit: int = MAX_NAME_CHARS) -> str:

@@ -38,6 +38,7 @@ MAX_ARGS_CHARS = 4000  # most characters of arguments, as many as a status shows
 MAX_VALUES = 20_000
 NO_SPEC = f"spec: it is empty, or it has more than {MAX_VALUES:,} values in all; shorten it"
 MAX_IMAGE_CHARS = 1024
+_ENDED = ("Complete", "Failed")
 _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
 # the fields kept of an ended spec
 _OF_THE_ENDED = (
@@ -57,11 +58,10 @@ def main_container(role: str) -> str:
 
 def is_finished(status: raw.Object) -> bool:
     """Return whether a run or a sweep has ended, by its status."""
-    ended = ("Complete", "Failed")
-    return any(
-        c.get("type") in ended and c.get("status") == "True"
-        for c in raw.mappings(status.get("conditions"))
-    )
+    for condition in raw.mappings(status.get("conditions")):
+        if condition.get("status") == "True" and condition.get("type") in _ENDED:
+            return True
+    return False
 
 
 def view_of(kind: str, body: raw.Object) -> View:

@@ -12,14 +12,14 @@ Specs and statuses are kept as bytes, within a budget, and parsed when a run or 
 If the budget has no room for them, only the metadata is kept (`left_out`), and each reconcile reads
 the object from the cluster.
 
-A change that the operator learnt but no watch has confirmed is kept with its time. When it is
-`overdue`, the objects of its kind are listed again. If an object can't be parsed, its metadata is
+A change that the operator learnt but no watch has confirmed is `owed`. When it is overdue, the
+objects of its kind are listed again. If an object can't be parsed, its metadata is
 kept, so that it can still be deleted; no content of an object makes a method raise.
 """
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -41,6 +41,7 @@ from benchrun.observe import (
 )
 from benchrun.runtime.budget import Budget
 from benchrun.runtime.memory import LatestResults
+from benchrun.runtime.owed import Owed
 from benchrun.runtime.stored_bytes import StoredBytes
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,7 @@ class ObservedObject:
     part_of: views.Key | None
     """The run that the object is part of; for a run, the sweep that made it."""
     packed: bytes | None = None  # packed spec and status of a run or sweep
+    has_ended: bool = False  # a run or sweep that has ended
 
     @property
     def is_left_out(self) -> bool:
@@ -100,11 +102,10 @@ class Indexes:
         self.left_out: dict[
             views.Key, int
         ] = {}  # sizes in bytes of runs and sweeps without room
-        self._seconds = seconds
+        self.owed = Owed(seconds)
         self._wake = wake
         self._seen: dict[views.Key, ObservedObject] = {}
         self._parts: dict[views.Key, set[views.Key]] = {}
-        self._unconfirmed: dict[views.Key, tuple[int, float]] = {}
         self._listings: list[Listing] = []
         # objects known by their metadata only: the rest can't be read
         self.unreadable: set[views.Key] = set()
@@ -153,7 +154,13 @@ class Indexes:
         )
 
     def runs(self) -> list[views.Key]:
-        return [key for key in self._seen if key.kind == names.KIND]
+        """Return all runs, those that have not ended first."""
+        runs = (key for key in self._seen if key.kind == names.KIND)
+        return sorted(runs, key=lambda key: self._seen[key].has_ended)
+
+    def has_ended(self, key: views.Key) -> bool:
+        """Return whether a run or sweep is known to have ended."""
+        return key in self._seen and self._seen[key].has_ended
 
     def sweeps(self) -> list[views.Key]:
         return [key for key in self._seen if key.kind == SWEEP_KIND]
@@ -168,37 +175,6 @@ class Indexes:
             run for run in runs if run is not None and run.sweep_uid == sweep.uid
         )
 
-    def silent_seconds(self, *, unreadable: Collection[str] = ()) -> float:
-        """Return the age of the oldest change that no watch has confirmed; 0 if there is none.
-
-        Namespaces in `unreadable` are left out.
-        """
-        owed = (
-            since
-            for key, (_, since) in self._unconfirmed.items()
-            if key.namespace not in unreadable
-        )
-        oldest = min(owed, default=None)
-        return 0.0 if oldest is None else self._seconds() - oldest
-
-    def overdue(self, seconds: float) -> set[tuple[str, str]]:
-        """Return kind and namespace of changes that no watch has confirmed for `seconds`."""
-        latest = self._seconds() - seconds
-        return {
-            (key.kind, key.namespace)
-            for key, (_, since) in self._unconfirmed.items()
-            if since <= latest
-        }
-
-    def owed_from_now(self, namespace: str | None) -> None:
-        """Restart the time that watches have to confirm changes of a namespace (None: of all).
-
-        Called when a namespace can be read again: until then its watches could not deliver.
-        """
-        for key, (version, _) in self._unconfirmed.items():
-            if namespace in (None, key.namespace):
-                self._unconfirmed[key] = (version, self._seconds())
-
     def heard(self, kind: str, body: Body, *, deleted: bool) -> views.Key | None:
         """Take a watch event.
 
@@ -209,10 +185,7 @@ class Indexes:
         key, uid, version = identity
         for listing in self._listings:
             (listing.deleted if deleted else listing.touched).add(uid)
-        if (
-            waited_for := self._unconfirmed.get(key)
-        ) is not None and version >= waited_for[0]:
-            del self._unconfirmed[key]
+        self.owed.heard(key, version)
         if deleted:
             return self._remove(key, uid)
         return self._put(key, uid, version, body)
@@ -239,7 +212,7 @@ class Indexes:
         )
         changed = self._put(key, uid, version, body)
         if not is_known and key in self._seen and _watched(self._seen[key].view):
-            self._unconfirmed.setdefault(key, (version, self._seconds()))
+            self.owed.note(key, version)
         return changed
 
     def mark_deleting(self, kind: str, namespace: str, name: str, uid: str) -> None:
@@ -400,7 +373,7 @@ class Indexes:
             return None
         del self._seen[key]
         self.stored.note(key.namespace, seen.view, None)
-        self._unconfirmed.pop(key, None)
+        self.owed.drop(key)
         self.unreadable.discard(key)
         self.declared.let_go(key)
         self.left_out.pop(key, None)
@@ -430,10 +403,13 @@ class Indexes:
         self._wake(owner)
 
     def _note_result(self, key: views.Key, uid: str, body: Body) -> None:
-        if key.kind == names.KIND:
-            status = raw.mapping(body.get("status"))
-            ended = finished_run_of(status) if is_finished(status) else None
-            self.results.note(key, uid, ended)
+        if key.kind != names.KIND or not self.results.most:
+            return
+        status = raw.mapping(body.get("status"))
+        if not is_finished(status):
+            self.results.note(key, uid, None)
+        elif self.results.has_place(key, raw.instant(status.get("completionTime"))):
+            self.results.note(key, uid, finished_run_of(status))
 
 
 def _is_news(before: ObservedObject | None, uid: str, version: int) -> bool:
@@ -476,7 +452,8 @@ def _lean(seen: ObservedObject) -> ObservedObject:
     labels = {"labels": dict(view.labels)} if view.labels else {}
     data = packed({"spec": view.spec, "status": view.status, **labels})
     short = replace(view, spec={}, status={}, labels=())
-    return replace(seen, view=short, packed=data)
+    ended = is_finished(view.status)
+    return replace(seen, view=short, packed=data, has_ended=ended)
 
 
 def _in_short(seen: ObservedObject) -> ObservedObject:

@@ -3,6 +3,8 @@
 Every object is given to `heard` as it comes. Kopf is given only the version to continue from:
 finding the handlers for an event costs Kopf three times the CPU time of handling it here.
 
+Where the operator has just listed a kind itself, the watch continues from there.
+
 Kopf's own list takes pages of a fixed number of objects, whatever their size, and ends the process
 when the token of the next page has expired (410), which happens after some minutes. Here a page has
 as many objects as fit into `PAGE_BYTES`, and an expired list begins anew. A watch that the API
@@ -40,13 +42,17 @@ _ANEW: Any = {"type": "ERROR", "object": {"code": EXPIRED}}
 Page = tuple[Collection[RawBody], str]
 Heard = Callable[[str, str | None, RawBody], None]
 """Takes the plural of a kind, the type of an event (None: from a list), and the object."""
+Reached = Callable[[str, str | None], str | None]
+"""Takes the plural of a kind and a namespace (None: all), and returns the version of a list that
+the operator has just made itself; None if there is no such list."""
 
 
 @dataclass
 class KopfSettings(kopf.OperatorSettings):
-    """Kopf's settings, and the function that receives the objects in Kopf's place."""
+    """Kopf's settings, and the functions that receive and list the objects in Kopf's place."""
 
     heard: Heard = lambda *_: None
+    reached: Reached = lambda *_: None
 
 
 def install() -> None:
@@ -90,8 +96,16 @@ async def fetch_objs(
 ) -> AsyncIterator[Page]:
     """Pass on every object of a kind, and yield the version that a watch continues from.
 
+    Nothing is listed where the operator has just made that list itself: reading and parsing all
+    objects twice would double what a start costs. If its version is too old by now, the watch ends
+    with an error and begins anew.
+
     Raises TimeoutError if the list has expired or is refused: Kopf begins anew after that.
     """
+    assert isinstance(settings, KopfSettings)
+    if (listed := settings.reached(resource.plural, namespace)) is not None:
+        yield (), listed
+        return
     try:
         async for items, version in _pages(settings, resource, namespace, logger):
             for item in items:

@@ -114,7 +114,9 @@ async def operate(settings: OperatorSettings, *, decide: Decide) -> bool:
     await kopf.operator(
         registry=registry,
         settings=watching.kopf_settings(
-            namespaces=len(settings.namespaces), heard=heard
+            namespaces=len(settings.namespaces),
+            heard=heard,
+            reached=operator.reached,
         ),
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,

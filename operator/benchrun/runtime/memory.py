@@ -148,7 +148,7 @@ class LatestResults:
     """The outcomes of the `most` runs that ended last."""
 
     def __init__(self, *, most: int) -> None:
-        self._most = most
+        self.most = most
         self._kept: dict[Key, tuple[str, FinishedRun]] = {}  # uid and outcome
 
     def __iter__(self) -> Iterator[tuple[Key, FinishedRun]]:
@@ -161,6 +161,12 @@ class LatestResults:
             ]
         )
 
+    def has_place(self, key: Key, ended_at: datetime | None) -> bool:
+        """Return whether a run that ended then may be kept; reading its results is not cheap."""
+        if ended_at is None or key in self._kept or len(self._kept) < self.most:
+            return True
+        return ended_at >= min(run.ended_at for _, run in self._kept.values())
+
     def note(self, key: Key, uid: str, run: FinishedRun | None) -> None:
         """Record how a run ended; None for a run that has not ended.
 
@@ -168,7 +174,7 @@ class LatestResults:
         """
         if run is not None:
             self._kept[key] = uid, run
-            if len(self._kept) > self._most:
+            if len(self._kept) > self.most:
                 del self._kept[
                     min(
                         self._kept,

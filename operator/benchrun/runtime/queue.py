@@ -11,6 +11,9 @@
 A key is never handled twice at the same time. A handler returns in how many seconds the key is due
 next; this replaces the time that it returned earlier.
 
+One worker begins in a turn of the event loop, so that a decision delays nothing else by more than
+its own milliseconds, however many workers there are.
+
 Keys wait in two lanes, urgent ones and others, and in each lane the namespaces take turns. Urgent
 keys go first, but after `PICKS_IN_A_ROW` of them one other key is taken. One spare worker takes
 only urgent keys, so that slow other keys never delay them.
@@ -72,6 +75,7 @@ class WorkQueue:
         self._others: Lane[Key] = Lane()
         self._in_a_row = 0
         self._added = asyncio.Event()
+        self._begins = asyncio.Lock()
         self._stopping = False
         self._running: set[Key] = set()
         self._added_meanwhile: set[Key] = set()
@@ -124,7 +128,7 @@ class WorkQueue:
         """Start the workers, unless they were started already."""
         if self._tasks or self._stopping:
             return
-        takes = [*[self._next] * self.workers, self._urgent.take]
+        takes = [*[self._next_in_turn] * self.workers, self._next_urgent]
         self._tasks = [
             asyncio.create_task(self._work(t), name=f"queue worker {n}")
             for n, t in enumerate(takes)
@@ -145,15 +149,28 @@ class WorkQueue:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
+    async def _next_in_turn(self) -> Key | None:
+        """Return the next key, at most one in a turn of the loop; None if no key waits."""
+        async with self._begins:
+            # Answers, watch events and urgent keys come in between.
+            await asyncio.sleep(0)
+            return self._next()
+
+    async def _next_urgent(self) -> Key | None:
+        return self._urgent.take()
+
     def _next(self) -> Key | None:
         others_turn = self._in_a_row >= PICKS_IN_A_ROW and len(self._others) > 0
         key = None if others_turn else self._urgent.take()
         self._in_a_row = self._in_a_row + 1 if key is not None else 0
         return key if key is not None else self._others.take()
 
-    async def _work(self, take: Callable[[], Key | None]) -> None:
+    async def _work(self, take: Callable[[], Awaitable[Key | None]]) -> None:
         while not self._stopping:
-            if (key := take()) is None:
+            key = await take()
+            if self._stopping:
+                return
+            if key is None:
                 self._added.clear()
                 await self._added.wait()
                 continue

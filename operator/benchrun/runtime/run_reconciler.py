@@ -155,14 +155,41 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             raise failed[0]
         return RELEASE_SECONDS if self.indexes.holds_server(key) else None
 
+    def rests(self, key: Key) -> bool:
+        """Return whether a reconcile would do nothing, since the run has ended and left nothing.
+
+        An operator that starts, and every resync, asks that of ten thousand runs. One that raises
+        here stops none of the others: its reconcile raises too, and is ended there.
+        """
+        try:
+            return self._is_at_rest(key)
+        except Exception:
+            logger.exception("%s: it is not known whether it rests", key)
+            return False
+
+    def _is_at_rest(self, key: Key) -> bool:
+        if key in self.memories or not self.indexes.has_ended(key):
+            return False
+        run = self.known(key)
+        if run is None or run.deleting or run.left_out:
+            return False
+        of_others = self._held(
+            key, lambda child: _is_of_another(key, child, run.uid)
+        )
+        return not any(of_others) and self._rests(key, run)
+
+    def _rests(self, key: Key, run: Run) -> bool:
+        children = self.indexes.children(key)
+        return rests(Facts(run, children, Collected(), self.now(), self.context))
+
     async def look_at(self, key: Key, declared: Run) -> float | None:
         """Reconcile an existing run."""
         if (run := await self.whole(key, declared)) is None:
             return 0.0
-        children = self.indexes.children(key)
-        if rests(Facts(run, children, Collected(), self.now(), self.context)):
+        if self._rests(key, run):
             self.forget(key)
             return None
+        children = self.indexes.children(key)
         is_known = self.memories.holds(key, run.uid)
         memory = self.memories.of(key, run.uid)
         if not is_known:

@@ -327,8 +327,8 @@ UNUSABLE_RETRY_SECONDS = 2.0  # seconds of pause after an answer that can't be u
 # number of unusable answers in a row that ends the run: 4 s at least
 MISMATCHED_AFTER = 3
 NO_NEWS_SECONDS = 1.0
-"""Seconds of pause after an answer without news or with known records: a correct client does not
-answer like that."""
+"""Least seconds between two requests where the answer has no news or known records: a correct
+client delays such an answer."""
 BETWEEN_ANSWERS_SECONDS = 0.1
 """Least seconds between two requests, since a client may have news all the time."""
 NO_ROOM_SECONDS = 1.0  # seconds between two checks whether there is room again
@@ -386,6 +386,7 @@ class ClientPoller:
         wanted = self.collected.next_sequence(self.target.from_sequence)
         progress = self.collected.client.progress
         seen = progress.version if progress is not None else -1
+        began = asyncio.get_running_loop().time()
         try:
             pulled = await self.records.pull(
                 from_sequence=wanted, seen_version=seen
@@ -409,9 +410,11 @@ class ClientPoller:
         self._failures = 0
         self._good_at = asyncio.get_running_loop().time()
         self._doubts.answered()
-        return await self._take(pulled, wanted)
+        return await self._take(pulled, wanted, took_seconds=self._good_at - began)
 
-    async def _take(self, pulled: Pulled, wanted: int) -> float:
+    async def _take(
+        self, pulled: Pulled, wanted: int, *, took_seconds: float
+    ) -> float:
         """Keep the records and progress of an answer, and return the seconds to pause."""
         new = [
             arrival for arrival in pulled.arrivals if self.collected.take(arrival)
@@ -446,14 +449,17 @@ class ClientPoller:
         if is_gone and await self.is_stored(wanted) is False:
             client.lost_record = wanted
             self.news()
-        return (
-            BETWEEN_ANSWERS_SECONDS
-            if new or (changed and not pulled.arrivals)
-            else NO_NEWS_SECONDS
-        )
+        if new or (changed and not pulled.arrivals):
+            return BETWEEN_ANSWERS_SECONDS
+        return max(BETWEEN_ANSWERS_SECONDS, NO_NEWS_SECONDS - took_seconds)
 
     async def _watch_silence(self) -> None:
-        while True:
+        """Check for silence until the client has answered once.
+
+        After that its silence decides nothing: its pod is looked at instead (`Doubts`). A client
+        without news is silent for `WAIT_SECONDS` at a time, and is not reported for it.
+        """
+        while self.collected.client.progress is None:
             await asyncio.sleep(SILENT_AFTER_SECONDS / 3)
             self._check_silence()
 
@@ -463,8 +469,10 @@ class ClientPoller:
         self._note_silence(now - self._good_at >= SILENT_AFTER_SECONDS)
 
     def _note_silence(self, silent: bool) -> None:
-        if silent != self.collected.client.silent:
-            self.collected.client.silent = silent
+        client = self.collected.client
+        was_answered = client.answered
+        client.silent = silent
+        if client.answered != was_answered:
             self.news()
 
     def _refuse(self, reason: str, *, count: int = 1) -> None:

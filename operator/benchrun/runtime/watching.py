@@ -5,10 +5,12 @@ finalizer and no annotation on the user's object. `kopf_lists` takes the objects
 them.
 """
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any
 
 import kopf
@@ -31,6 +33,7 @@ from benchrun.runtime.background_tasks import doubling
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.telemetry import Telemetry
 
+Scope = str | None  # a namespace, or None: all of them at once
 CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
 # Between attempts to watch what can't be watched. After an API server was away there is no news of
@@ -119,10 +122,19 @@ def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
 
 
 def kopf_settings(
-    *, namespaces: int, heard: kopf_lists.Heard = lambda *_: None
+    *,
+    namespaces: int,
+    heard: kopf_lists.Heard = lambda *_: None,
+    reached: Callable[[str, Scope], str | None] = lambda *_: None,
 ) -> kopf.OperatorSettings:
-    """Return Kopf's settings for watching only; `namespaces` is their number, 0 for the cluster."""
-    settings = kopf_lists.KopfSettings(heard=heard)
+    """Return Kopf's settings for watching only; `namespaces` is their number, 0 for the cluster.
+
+    `reached` takes a kind and a namespace; it is that of the `Lister`.
+    """
+    settings = kopf_lists.KopfSettings(
+        heard=heard,
+        reached=lambda plural, namespace: reached(_KINDS[plural], namespace),
+    )
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.scanning.disabled = True
@@ -186,7 +198,9 @@ MAX_REASON_CHARS = 200
 # seconds after which a change that no watch has confirmed is listed
 VERIFIED_AFTER_SECONDS = 60.0
 MAX_VERIFIED = 50  # most such lists at a time
-Scope = str | None  # a namespace, or None: all of them at once
+MAX_AGE_SECONDS = 120.0
+"""Most seconds since a list from which a watch continues. API servers keep the changes of the last
+minutes."""
 
 
 @dataclass(eq=False)
@@ -209,11 +223,24 @@ class Lister:
         self._listed: dict[
             Scope, set[str]
         ] = {}  # kinds that were listed whole at least once
+        self._reached: dict[tuple[str, Scope], tuple[str, float]] = {}
 
     def knows(self, namespace: str, kinds: frozenset[str] = FOR_RUNS) -> bool:
         """Return whether all these kinds were listed in the namespace at least once."""
         scopes: tuple[Scope, ...] = (namespace, None)
         return any(kinds <= self._listed.get(scope, set()) for scope in scopes)
+
+    def reached(self, kind: str, namespace: Scope) -> str | None:
+        """Return, once, the version of the first list of a kind, from which a watch can continue.
+
+        None if there is no such list, or if it is too old.
+        """
+        now = asyncio.get_running_loop().time()
+        version, at = self._reached.pop((kind, namespace), ("", now))
+        if not version.isdecimal() or now - at > MAX_AGE_SECONDS:
+            return None
+        self.indexes.owed.continued(kind, namespace, int(version))
+        return version
 
     @property
     def can_release(self) -> bool:
@@ -237,9 +264,9 @@ class Lister:
 
         Objects that are gone by now are removed from the index: no watch will report them.
         """
-        for kind, namespace in sorted(self.indexes.overdue(VERIFIED_AFTER_SECONDS))[
-            :MAX_VERIFIED
-        ]:
+        for kind, namespace in sorted(
+            self.indexes.owed.overdue(VERIFIED_AFTER_SECONDS)
+        )[:MAX_VERIFIED]:
             try:
                 await self._list_kind(kind, namespace)
             except ClusterError as error:
@@ -264,7 +291,8 @@ class Lister:
         listed = self._listed.setdefault(scope, set())
         for kind in KINDS:
             try:
-                await self._list_kind(kind, scope)
+                is_first = kind not in listed
+                await self._list_kind(kind, scope, begins_a_watch=is_first)
             except ClusterError as error:
                 # The operator has created nothing of a kind that is missing, or that it may not
                 # read while it may read the others (listed before).
@@ -276,16 +304,27 @@ class Lister:
             listed.add(kind)
         return "; ".join(problems)
 
-    async def _list_kind(self, kind: str, namespace: Scope) -> None:
+    async def _list_kind(
+        self, kind: str, namespace: Scope, *, begins_a_watch: bool = False
+    ) -> None:
         selector = (
             names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None
         )
-        lean = kind == "ConfigMap"
         with self.indexes.listing(kind, namespace) as listing:
             async for body in self.cluster.list(
-                kind, namespace=namespace, selector=selector, metadata_only=lean
+                kind,
+                namespace=namespace,
+                selector=selector,
+                metadata_only=kind == "ConfigMap",
+                reached=partial(self._note_reached, kind, namespace)
+                if begins_a_watch
+                else _nowhere,
             ):
                 self.indexes.listed(listing, body)
+
+    def _note_reached(self, kind: str, namespace: Scope, version: str) -> None:
+        now = asyncio.get_running_loop().time()
+        self._reached[kind, namespace] = version, now
 
     def _note(self, scope: Scope, problems: str) -> None:
         shown = _shown(scope)
@@ -295,8 +334,12 @@ class Lister:
             self.unreadable[shown] = problems
         elif self.unreadable.pop(shown, None) is not None:
             logger.info("namespace %s can be read again", shown)
-            self.indexes.owed_from_now(scope)
+            self.indexes.owed.restart(scope)
         self.turned(shown, bool(problems))
+
+
+def _nowhere(_: str) -> None:
+    """Forget the version of a list from which no watch continues."""
 
 
 def _problem(kind: str, error: ClusterError) -> str:

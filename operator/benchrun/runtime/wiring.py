@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
@@ -32,12 +33,14 @@ from benchrun.runtime.watching import (
     FOR_RELEASE,
     FOR_SWEEPS,
     Lister,
+    Scope,
 )
 
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 2.0
 """Seconds of the first pause before an unreadable namespace is read again; it doubles each time."""
+CHECKED_AT_ONCE = 20  # runs in a turn of the event loop
 VERIFY_SECONDS = 15.0  # seconds between two checks of unconfirmed changes
 LEASE_CONNECTIONS = 2
 NOT_LEADING_RETRY_SECONDS = 1.0
@@ -72,6 +75,7 @@ class Operator:
         self._tasks = ProcessTasks(self.telemetry.task_restarted)
         self._lister: Lister | None = None
         self._queue: WorkQueue | None = None
+        self._rests: Callable[[Key], bool] = lambda _: False
         self._cleanup = contextlib.AsyncExitStack()
         self._opened = False
         self._makes_passes = False
@@ -95,8 +99,8 @@ class Operator:
 
         Reading has no time limit. A run is not reconciled before its namespace was listed, because
         children that are not known would be created again; only unneeded servers are deleted. Kopf
-        starts to watch after this returns, and begins with a list of its own, so no change in
-        between is missed.
+        starts to watch after this returns, from where these lists ended or else with a list of its
+        own, so no change in between is missed.
         """
         await self.health.start(*self._settings.listen)
         self._cleanup.push_async_callback(self.health.stop)
@@ -135,6 +139,12 @@ class Operator:
         else:
             self._begin_passes(lister, queue, list_first=False)
         logger.info("ready, with %d runs", len(self.indexes.runs()))
+
+    def reached(self, kind: str, namespace: Scope) -> str | None:
+        """Return, once, the version that the operator's own first list of a kind has reached."""
+        return (
+            None if self._lister is None else self._lister.reached(kind, namespace)
+        )
 
     async def stop(self) -> None:
         """Let handlers finish, cancel other tasks, and give up the Lease, within some 6 seconds."""
@@ -194,7 +204,7 @@ class Operator:
         return (
             0.0
             if ALL_NAMESPACES in unreadable
-            else self.indexes.silent_seconds(unreadable=unreadable)
+            else self.indexes.owed.silent_seconds(unreadable=unreadable)
         )
 
     async def _channel_key(self, connection: effects.Connection) -> bytes:
@@ -261,6 +271,7 @@ class Operator:
             **common,
         )
         self.waits.runs = runs.memories
+        self._rests = runs.rests
         sweeps = SweepReconciler(
             judge=judge,
             enqueue=self.enqueue,
@@ -372,16 +383,16 @@ class Operator:
         loop = asyncio.get_running_loop()
         if list_first:
             await lister.list_all()
+        queue.start()
         while self._makes_passes:
-            self._enqueue_all()
-            queue.start()
+            await self._enqueue_all()
             seconds = self._settings.resync_seconds
             due = loop.time() + seconds
             pauses = doubling(RETRY_SECONDS, seconds)
             while lister.unreadable and loop.time() + (pause := next(pauses)) < due:
                 await asyncio.sleep(pause)
                 if await lister.list_unreadable():
-                    self._enqueue_all()
+                    await self._enqueue_all()
             await asyncio.sleep(due - loop.time())
             await lister.list_all()
         await asyncio.Event().wait()
@@ -393,6 +404,12 @@ class Operator:
             for key in self.indexes.returning():
                 self.enqueue(key)
 
-    def _enqueue_all(self) -> None:
-        for key in (*self.indexes.runs(), *self.indexes.sweeps()):
-            self.enqueue(key)
+    async def _enqueue_all(self) -> None:
+        """Reconcile all runs and sweeps but runs that rest; those that go on come first."""
+        for number, key in enumerate(
+            (*self.indexes.runs(), *self.indexes.sweeps())
+        ):
+            if not self._rests(key):
+                self.enqueue(key)
+            if number % CHECKED_AT_ONCE == 0:
+                await asyncio.sleep(0)

@@ -10,6 +10,7 @@ import pytest
 from benchrun.effects import (
     ACKNOWLEDGE_SECONDS,
     ANSWER_SECONDS,
+    SETTLE_SECONDS,
     WAIT_SECONDS,
     Fetcher,
     FetchError,
@@ -72,6 +73,7 @@ async def test_a_question_names_what_is_known_and_how_long_it_may_be_held_back()
         "from": ["3"],
         "seen": ["-1"],
         "wait": [str(WAIT_SECONDS)],
+        "settle": [str(SETTLE_SECONDS)],
         "contract": [str(CONTRACT_VERSION)],
     }
     assert timeout_seconds == WAIT_SECONDS + ANSWER_SECONDS

@@ -5,7 +5,7 @@ Reality is tested in tests/cluster.
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -155,6 +155,7 @@ class MemoryCluster(KubernetesApi):
         namespace: str | None,
         selector: str | None = None,
         metadata_only: bool = False,
+        reached: Callable[[str], None] = lambda _: None,
     ) -> AsyncIterator[Json]:
         self._ask(
             "list",
@@ -169,6 +170,7 @@ class MemoryCluster(KubernetesApi):
             )
             if k == kind and namespace in (None, ns) and labelled:
                 yield {"metadata": body["metadata"]} if metadata_only else body
+        reached(str(self._version))
 
     async def log_tail(self, namespace: str, wanted: LogTail) -> str:
         await self._read("log", wanted.pod, wanted.container)

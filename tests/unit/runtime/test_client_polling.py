@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from benchrun.decide import MAX_BACKLOG_BYTES, Collected, PullTarget
-from benchrun.effects import FetchError
+from benchrun.effects import WAIT_SECONDS, FetchError
 from benchrun.runtime.scrapers import (
     BETWEEN_ANSWERS_SECONDS,
     LONGEST_RETRY_SECONDS,
@@ -149,9 +149,9 @@ def test_each_question_asks_for_what_is_not_known_yet() -> None:
         0.5, answer(sealed(0)), answer(sealed(1), version=2), answer(version=2)
     )
     assert scene.queries() == [
-        "from=0&seen=-1&wait=20&contract=3",
-        "from=1&seen=1&wait=20&contract=3",
-        "from=2&seen=2&wait=20&contract=3",
+        "from=0&seen=-1&wait=30&settle=1&contract=3",
+        "from=1&seen=1&wait=30&settle=1&contract=3",
+        "from=2&seen=2&wait=30&settle=1&contract=3",
     ]
 
 
@@ -239,7 +239,30 @@ def test_client_that_never_answers_the_first_question_counts_as_silent() -> None
 def test_client_that_answers_is_no_longer_silent() -> None:
     scene = after(60, *[REFUSED] * 8, answer(sealed(0)))
     assert scene.collected.client.silent is False
-    assert scene.news == 3
+    assert scene.news == 2, "that it is silent, and its record"
+
+
+def test_a_client_without_news_costs_no_pass_and_an_answer_in_half_a_minute() -> (
+    None
+):
+    """A thousand runs that wait for a GPU would otherwise be reconciled a hundred times a second."""
+
+    async def long_answers() -> Scene:
+        scene = Scene(answer())
+        await scene.go_on(0.05)  # the first is answered at once
+        scene.web.takes_seconds = WAIT_SECONDS
+        await scene.go_on(600)
+        return scene
+
+    scene = run_fast(long_answers())
+    assert (scene.news, scene.collected.client.silent) == (1, False)
+    assert min(scene.pauses()[1:]) >= WAIT_SECONDS > SILENT_AFTER_SECONDS
+
+
+def test_a_client_that_has_answered_once_is_no_reason_for_a_pass_when_it_stops() -> (
+    None
+):
+    assert after(300, answer(), REFUSED).news == 1
 
 
 def test_client_that_is_only_not_understood_counts_as_silent_too() -> None:

@@ -215,7 +215,7 @@ def test_the_end_of_an_earlier_object_confirms_nothing_of_the_later_one() -> Non
     indexes = Indexes(seconds=lambda: next(seconds))
     indexes.learnt("Job", child_body(uid="later", version=210))
     indexes.heard("Job", child_body(version=205), deleted=True)
-    assert indexes.silent_seconds() == 100
+    assert indexes.owed.silent_seconds() == 100
 
 
 def test_what_is_found_gone_is_not_what_took_its_name(indexes: Indexes) -> None:

@@ -54,8 +54,14 @@ class Listed:
         """What Kopf was given."""
         self.told: list[tuple[str, str | None]] = []
         """Plural and type of the events that were told of."""
+        self.reached: list[str] = []
+        """Versions of the operator's own lists, which are handed to Kopf one after the other."""
+        self.asked: list[str | None] = []
+        """Versions from which watches were asked for."""
 
     async def answer(self, request: web.Request) -> web.Response:
+        if "watch" in request.query:
+            self.asked.append(request.query.get("resourceVersion"))
         if "watch" in request.query and self.events:
             lines = b"".join(
                 json.dumps(event).encode() + b"\n" for event in self.events
@@ -105,7 +111,9 @@ class Listed:
             )
             auth.vault_var.set(vault)
             stream = kopf_watching.infinite_watch(
-                settings=watching.kopf_settings(namespaces=0, heard=heard),
+                settings=watching.kopf_settings(
+                    namespaces=0, heard=heard, reached=self._reached
+                ),
                 resource=RUNS,
                 namespace=None,
                 _iterations=lists,
@@ -113,6 +121,10 @@ class Listed:
             self.given = [event async for event in stream]
             await vault.close()
         return names
+
+    def _reached(self, kind: str, namespace: str | None) -> str | None:
+        assert (kind, namespace) == ("BenchmarkRun", None)
+        return self.reached.pop(0) if self.reached else None
 
     @asynccontextmanager
     async def _served(self) -> AsyncIterator[str]:
@@ -180,3 +192,22 @@ async def test_what_nobody_can_make_use_of_ends_no_watch() -> None:
     server = Listed(1)
     server.events = [{"type": "ADDED", "object": {"metadata": None}}, ERROR]
     assert await server.heard(lists=2) == ["0", "0"]
+
+
+async def test_a_watch_goes_on_from_the_list_that_the_operator_has_just_made() -> (
+    None
+):
+    """All objects would be read and parsed twice at a start."""
+    server = Listed(3)
+    server.reached = ["5"]
+    changed = {"metadata": {"name": "1", "uid": "1", "resourceVersion": "6"}}
+    server.events = [{"type": "MODIFIED", "object": changed}, ERROR]
+    assert await server.heard() == ["1"]
+    assert (server.limits, server.asked) == ([], ["5"])
+
+
+async def test_a_watch_whose_list_is_too_old_begins_with_one_of_its_own() -> None:
+    server = Listed(2)
+    server.reached = ["5"]
+    assert await server.heard(lists=2) == ["0", "1"]
+    assert server.asked == ["5", "7"]

@@ -5,7 +5,12 @@ from benchrun import names
 from benchrun.child_kinds import EXTENSION_KINDS
 from benchrun.effects import CHILD_KINDS, Forbidden, Unavailable
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.watching import ALL_NAMESPACES, VERIFIED_AFTER_SECONDS, Lister
+from benchrun.runtime.watching import (
+    ALL_NAMESPACES,
+    MAX_AGE_SECONDS,
+    VERIFIED_AFTER_SECONDS,
+    Lister,
+)
 from unit.runtime.bodies import (
     KEY,
     NAMESPACE,
@@ -14,6 +19,7 @@ from unit.runtime.bodies import (
     run_body,
     stage_body,
 )
+from unit.runtime.fast_time import in_fast_time, passing
 from unit.runtime.fenced import Fenced
 from unit.runtime.memory_cluster import MemoryCluster, list_everything
 
@@ -166,11 +172,11 @@ async def test_an_object_deleted_before_the_watch_began_is_dropped() -> None:
             deleted=False,
         )
     seconds[0] = VERIFIED_AFTER_SECONDS
-    assert indexes.silent_seconds() == VERIFIED_AFTER_SECONDS
+    assert indexes.owed.silent_seconds() == VERIFIED_AFTER_SECONDS
     cluster.log.clear()
     await lister.verify_overdue()
     assert [entry[1:3] for entry in cluster.log] == [("Deployment", NAMESPACE)]
-    assert indexes.silent_seconds() == 0
+    assert indexes.owed.silent_seconds() == 0
     assert [child.kind for child in indexes.children(KEY).objects] == ["ConfigMap"]
 
 
@@ -198,7 +204,7 @@ async def test_an_object_that_no_watch_reported_stays_owed() -> None:
     seconds[0] = VERIFIED_AFTER_SECONDS
     await lister.verify_overdue()
     seconds[0] = 100.0
-    assert indexes.silent_seconds() == 100
+    assert indexes.owed.silent_seconds() == 100
 
 
 async def test_what_is_not_overdue_is_not_looked_for() -> None:
@@ -225,8 +231,71 @@ async def test_watches_of_a_namespace_that_becomes_readable_have_their_whole_tim
     seconds[0] = 100.0
     cluster.fenced.add(NAMESPACE)
     await lister.list_all()
-    assert indexes.silent_seconds() == 100
-    assert indexes.silent_seconds(unreadable=lister.unreadable) == 0
+    assert indexes.owed.silent_seconds() == 100
+    assert indexes.owed.silent_seconds(unreadable=lister.unreadable) == 0
     cluster.fenced.clear()
     await lister.list_unreadable()
-    assert indexes.silent_seconds() == 0
+    assert indexes.owed.silent_seconds() == 0
+
+
+# ---- from where watches go on
+# ------------------------------------------------------------------------------------
+
+
+async def test_a_watch_can_go_on_once_from_the_first_list_and_owes_nothing_of_it() -> (
+    None
+):
+    seconds = [0.0]
+    cluster = filled()
+    indexes = Indexes(seconds=lambda: seconds[0])
+    lister = Lister(cluster, indexes, ())
+    await lister.list_all()
+    seconds[0] = 50.0
+    assert indexes.owed.silent_seconds() == 50
+    versions = {lister.reached(kind, None) for kind in CHILD_KINDS}
+    assert versions == {"1000"}
+    assert indexes.owed.overdue(0) == {("BenchmarkRun", NAMESPACE)}
+    assert lister.reached("BenchmarkRun", None) == "1000"
+    assert indexes.owed.silent_seconds() == 0
+    assert lister.reached("BenchmarkRun", None) is None
+    await lister.list_all()
+    assert lister.reached("BenchmarkRun", None) is None, "its watch has begun"
+
+
+async def test_no_watch_goes_on_from_a_list_that_failed() -> None:
+    cluster = Fenced("closed")
+    lister = Lister(cluster, Indexes(), ("closed", NAMESPACE))
+    await lister.list_all()
+    assert lister.reached("Job", "closed") is None
+    assert lister.reached("Job", NAMESPACE) == "1000"
+    cluster.fenced.clear()
+    await lister.list_unreadable()
+    assert lister.reached("Job", "closed") == "1000"
+
+
+@in_fast_time
+async def test_no_watch_goes_on_from_a_list_of_long_ago() -> None:
+    lister = Lister(filled(), Indexes(), ())
+    await lister.list_all()
+    await passing(MAX_AGE_SECONDS - 1)
+    assert lister.reached("Job", None) == "1000"
+    await passing(2)
+    assert lister.reached("Pod", None) is None
+
+
+async def test_what_was_written_after_the_list_is_still_owed() -> None:
+    seconds = [0.0]
+    cluster = filled()
+    indexes = Indexes(seconds=lambda: seconds[0])
+    lister = Lister(cluster, indexes, (NAMESPACE,))
+    await lister.list_all()
+    indexes.learnt("BenchmarkRun", run_body("late", uid="2", version=1001))
+    seconds[0] = 9.0
+    lister.reached("BenchmarkRun", NAMESPACE)
+    assert indexes.owed.overdue(9) == {
+        (kind, NAMESPACE) for kind in ("BenchmarkRun", "Deployment", "Pod")
+    }
+    indexes.heard(
+        "BenchmarkRun", run_body("late", uid="2", version=1001), deleted=False
+    )
+    assert ("BenchmarkRun", NAMESPACE) not in indexes.owed.overdue(9)

@@ -310,6 +310,23 @@ async def test_stop_does_not_wait_for_ever() -> None:
 
 
 @in_fast_time
+async def test_in_a_turn_of_the_loop_one_worker_begins() -> None:
+    """Eight decisions in a row would delay the one that lets a GPU go, and every answer."""
+    begun: list[int] = []
+    passes = Passes(takes_seconds=1)
+    queue = await running(passes, workers=8)
+    for n in range(8):
+        queue.add(run(str(n)))
+    while passes.at_once < 8:
+        before = len(passes.calls)
+        await asyncio.sleep(0)
+        begun.append(len(passes.calls) - before)
+    assert now() == 0.0
+    assert max(begun) == 1
+    await queue.stop()
+
+
+@in_fast_time
 async def test_dead_worker_is_noticed() -> None:
     async def dies(_: Key) -> float | None:
         raise asyncio.CancelledError

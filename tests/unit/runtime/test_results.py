@@ -10,7 +10,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from benchrun.observe import HEADLINE_FIGURES, MAX_ROWS
+from benchrun.observe import (
+    HEADLINE_FIGURES,
+    MAX_ROWS,
+    FinishedRun,
+    finished_run_of,
+)
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import ResultMetrics
 from benchrun.runtime.telemetry import Telemetry
@@ -244,3 +249,22 @@ def test_most_that_can_be_requested_takes_little_memory() -> None:
     assert kept < 2 * 2**20
     assert length < 2 * 2**20
     assert most < 12 * 2**20
+
+
+@pytest.mark.parametrize(("kept", "read"), [(0, 0), (2, 2), (100, 6)])
+def test_results_are_read_of_runs_that_may_be_kept_and_of_no_others(
+    kept: int, read: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start hears of ten thousand runs that have ended."""
+    calls: list[object] = []
+
+    def counting(status: Any) -> FinishedRun | None:
+        calls.append(status)
+        return finished_run_of(status)
+
+    monkeypatch.setattr("benchrun.runtime.indexes.finished_run_of", counting)
+    indexes = Indexes(result_runs=kept)
+    for minute in (6, 5, 4, 3, 2, 1):
+        observe(indexes, f"run-{minute}", ended(minute))
+    assert len(calls) == read
+    assert len(shown(indexes)) == min(kept, 6)

@@ -697,3 +697,62 @@ async def test_bug_in_a_decision_is_counted_and_raised(scene: Scene) -> None:
     with pytest.raises(ZeroDivisionError):
         await scene.once()
     assert scene.count("error") == 1
+
+
+# ---- what is not looked at
+# ------------------------------------------------------------------------------------------------
+
+
+def ended_with(*children: dict[str, Any], **spec: Any) -> Scene:
+    """Return a scene whose index holds a run that has ended, and children of its name."""
+    scene = Scene(status=ENDED)
+    body = run_body(status=ENDED)
+    body["spec"] |= spec
+    scene.indexes.learnt("BenchmarkRun", body)
+    for child in children:
+        scene.indexes.learnt("Deployment", child)
+    return scene
+
+
+def test_a_run_that_has_ended_and_left_nothing_rests() -> None:
+    scene = ended_with()
+    assert scene.reconciler.rests(KEY)
+    assert scene.facts_seen == []
+    assert not Scene().reconciler.rests(KEY), "it is not known"
+
+
+@pytest.mark.parametrize(
+    "owner", [UID, "an-earlier-run"], ids=["its own", "of a namesake"]
+)
+def test_a_run_with_a_server_never_rests(owner: str) -> None:
+    name = names.child_name("chat", owner, names.ROLE_SERVER)
+    assert not ended_with(child_body(name, owner_uid=owner)).reconciler.rests(KEY)
+
+
+def test_a_run_that_can_not_be_told_to_rest_stops_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All runs are asked one after the other; that one is left to its own reconcile."""
+
+    def raising(facts: Facts) -> bool:
+        raise ZeroDivisionError(facts.run.name)
+
+    scene = ended_with()
+    monkeypatch.setattr("benchrun.runtime.run_reconciler.rests", raising)
+    assert not scene.reconciler.rests(KEY)
+
+
+def test_a_run_that_is_to_be_deleted_or_is_remembered_does_not_rest() -> None:
+    assert not ended_with(ttlSecondsAfterFinished=9).reconciler.rests(KEY)
+    scene = ended_with()
+    scene.memories.of(KEY, UID)
+    assert not scene.reconciler.rests(KEY)
+    going_on = Scene()
+    going_on.indexes.learnt("BenchmarkRun", run_body())
+    assert not going_on.reconciler.rests(KEY)
+    scene = ended_with()
+    gone = run_body(
+        version=101, status=ENDED, deletionTimestamp="2026-11-21T12:00:00Z"
+    )
+    scene.indexes.learnt("BenchmarkRun", gone)
+    assert not scene.reconciler.rests(KEY)

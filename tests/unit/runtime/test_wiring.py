@@ -1,6 +1,7 @@
 """What a running operator says is wrong with itself: exactly what a restart may cure."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,7 +12,7 @@ from benchrun import effects
 from benchrun.api import Live
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Decision, Facts
-from benchrun.effects import LEASE_SECONDS, WATCH_SECONDS, Unavailable
+from benchrun.effects import CHILD_KINDS, LEASE_SECONDS, WATCH_SECONDS, Unavailable
 from benchrun.observe import run_key
 from benchrun.runtime.background_tasks import (
     ENDS_REMEMBERED,
@@ -21,6 +22,7 @@ from benchrun.runtime.background_tasks import (
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.settings import OperatorSettings
 from benchrun.runtime.telemetry import MAX_LAG_SECONDS, MAX_SILENCE_SECONDS
+from benchrun.runtime.watching import KINDS
 from benchrun.runtime.wiring import Operator
 from kubernetes.aio.client.configuration import Configuration
 from unit.golden_messages import golden
@@ -29,7 +31,7 @@ from unit.runtime.fast_time import FastLoop, in_fast_time, now, passing, run_fas
 from unit.runtime.fenced import Fenced
 from unit.runtime.memory_cluster import MemoryCluster
 from unit.runtime.memory_lease import MemoryLease
-from unit.runtime.scene import RUNNING
+from unit.runtime.scene import ENDED, RUNNING
 
 SETTINGS = OperatorSettings(client_image="client", listen=("127.0.0.1", 0))
 EDITED = {"observedGeneration": 0}  # of a run whose first pass writes its status
@@ -488,6 +490,44 @@ def test_pods_behind_the_proxy_do_not_tell_the_time(
 
     run_fast(scenario())
     assert told.count(None) == untold
+
+
+# ---- what a start costs
+# ----------------------------------------------------------------------------------------------
+
+ENDED_RUNS = 60
+ACTIVE_RUNS = 6
+
+
+@in_fast_time
+async def test_a_start_lists_every_kind_once_and_decides_once_on_what_goes_on(
+    cluster: MemoryCluster,
+) -> None:
+    cluster.objects.clear()
+    for number in range(ENDED_RUNS):
+        body = run_body(f"old-{number}", uid=f"old-{number}", status=ENDED)
+        cluster.add("BenchmarkRun", body)
+    for number in range(ACTIVE_RUNS):
+        body = run_body(f"new-{number}", uid=f"new-{number}", status=EDITED)
+        cluster.add("BenchmarkRun", body)
+    decided = Counter[str]()
+
+    def decide(facts: Facts) -> Decision:
+        decided[facts.run.name] += 1
+        return Decision(status=RUNNING)
+
+    operator = Operator(SETTINGS, decide=decide)
+    operator.indexes = Indexes(seconds=now)
+    await operator.start()
+    await passing(1)
+    assert decided == {f"new-{number}": 1 for number in range(ACTIVE_RUNS)}
+    passes = counted(operator, "benchrun_reconcile_seconds_count")
+    assert passes == ACTIVE_RUNS
+    for kind in CHILD_KINDS:
+        assert operator.reached(kind, None), "its watch makes no list of its own"
+    asked = Counter((entry[0], entry[1]) for entry in cluster.log)
+    assert {kind: asked["list", kind] for kind in KINDS} == dict.fromkeys(KINDS, 1)
+    await operator.stop()
 
 
 # ---- what anybody may read

@@ -12,7 +12,11 @@ from benchrun_client.contract import (
     Failure,
     unpack_delivery,
 )
-from benchrun_client.record_server import MAX_BODY_BYTES, RecordServer
+from benchrun_client.record_server import (
+    MAX_BODY_BYTES,
+    MAX_SETTLE_SECONDS,
+    RecordServer,
+)
 from benchrun_client.run_progress import RunProgress
 from unit.client.plans import TOKEN, TOKEN_DIGEST
 from unit.client.records.test_run_progress import sealed
@@ -36,6 +40,12 @@ class WatchedState(RunProgress):
         async with asyncio.timeout(30):
             await self._refusals.acquire()
         return not poll.done()
+
+    def has_only_a_new_stage(self, *, first: int, seen: int) -> bool:
+        waits = super().has_only_a_new_stage(first=first, seen=seen)
+        if waits:
+            self._refusals.release()
+        return waits
 
 
 class Client:
@@ -137,6 +147,48 @@ async def test_a_poll_is_held_back_until_the_progress_moves(client: Client) -> N
     failure = (await poll).progress.failure
     assert failure is not None
     assert failure.reason == "CanaryFailed"
+
+
+def measuring(state: RunProgress) -> int:
+    """Enter the first stage; return the version of the progress."""
+    state.enter("Measuring", stage="a/rate=1/r1")
+    return state.progress().version
+
+
+async def test_a_new_stage_is_told_with_the_record_of_the_one_before(
+    client: Client,
+) -> None:
+    seen = measuring(client.state)
+    poll = asyncio.create_task(
+        client.records(f"seen={seen}&wait=30&settle={MAX_SETTLE_SECONDS}")
+    )
+    assert await client.state.holds_back(poll)  # it waits for news
+    client.state.enter("Measuring", stage="a/rate=1/r2")
+    assert await client.state.holds_back(poll)  # there are news, but no record
+    client.state.add(sealed(0))
+    delivery = await poll
+    assert delivery.progress.stage == "a/rate=1/r2"
+    assert [e.sequence for e in delivery.records] == [0]
+
+
+async def test_a_new_stage_without_a_record_is_told_when_its_time_is_over(
+    client: Client,
+) -> None:
+    seen = measuring(client.state)
+    client.state.enter("Measuring", stage="a/rate=1/r2")
+    delivery = await client.records(f"seen={seen}&wait=30&settle=0.01")
+    assert delivery.progress.stage == "a/rate=1/r2"
+
+
+@pytest.mark.parametrize("asked", ["", f"&settle={MAX_SETTLE_SECONDS}"])
+async def test_a_new_phase_is_told_at_once(client: Client, asked: str) -> None:
+    """As is everything for an operator that does not ask to wait."""
+    seen = measuring(client.state)
+    client.state.enter("Measuring", stage="a/rate=1/r2")
+    if asked:
+        client.state.enter("Done")
+    async with asyncio.timeout(MAX_SETTLE_SECONDS / 2):
+        await client.records(f"seen={seen}&wait=30{asked}")
 
 
 async def test_a_poll_wakes_for_a_change_made_by_another_thread(
