@@ -215,6 +215,10 @@ class Lister:
         scopes: tuple[Scope, ...] = (namespace, None)
         return any(kinds <= self._listed.get(scope, set()) for scope in scopes)
 
+    def is_readable(self, namespace: str) -> bool:
+        """Return whether the last list of the namespace was whole."""
+        return self.unreadable.keys().isdisjoint({namespace, ALL_NAMESPACES})
+
     @property
     def can_release(self) -> bool:
         """Return whether enough of at least one namespace is known to delete its servers."""
