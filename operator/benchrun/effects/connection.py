@@ -162,7 +162,7 @@ class Connection:
 
     async def lines(
         self, path: str, *, query: QueryParameters, idle_seconds: float
-    ) -> AsyncGenerator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the lines of an answer that stays open, until the server ends it.
 
         It is given up after `idle_seconds` in which nothing comes. Raises ClusterError.
