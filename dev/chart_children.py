@@ -39,7 +39,7 @@ def _rule(kind: ChildKind) -> list[str]:
     may = {
         "get": True,
         "list": True,
-        "watch": kind.switch is None,
+        "watch": kind.is_watched,
         "create": True,
         "delete": kind.is_deleted,
     }

@@ -23,6 +23,7 @@ from pydantic import Field, ValidationError
 from benchrun_client.contract import ModelCache, ModelFiles, Target
 from benchrun_client.contract.base import Bytes, LongText, Message
 from benchrun_client.contract.model_files import Commit
+from benchrun_client.engines import ENGINES
 from benchrun_client.failures import RunFailure, shorten
 from benchrun_client.fill_lease import STALE_SECONDS, FillLease
 from benchrun_client.hub import (
@@ -36,7 +37,8 @@ from benchrun_client.hub import (
 MAX_MARKER_BYTES = 4 * 1024 * 1024
 STALLED = "no bytes come from the hub"
 LONGEST_PAUSE_SECONDS = 300.0  # Of a hub that says when to come again.
-_OTHER_FORMATS = (
+SAFETENSORS = ".safetensors"
+_FORMATS = (
     ".bin",
     ".ckpt",
     ".gguf",
@@ -47,9 +49,10 @@ _OTHER_FORMATS = (
     ".ot",
     ".pt",
     ".pth",
+    SAFETENSORS,
     ".tflite",
 )
-"""Formats of weights that servers don't read if there are safetensors."""
+"""Endings of files with weights, one format each."""
 
 log = logging.getLogger(__name__)
 Report = Callable[[ModelFiles], object]
@@ -67,31 +70,36 @@ class Marker(Message):
     written_by: LongText
 
 
-def wanted_files(files: Iterable[RemoteFile]) -> tuple[RemoteFile, ...]:
-    """Return the files that a server needs: one format of the weights, and all small files.
+def wanted_files(
+    files: Iterable[RemoteFile], weights: str
+) -> tuple[RemoteFile, ...]:
+    """Return the files that a server needs: one format of the weights, and all that is small.
 
-    Other formats are left out only below a folder with safetensors. Safetensors of a part of the
-    model in a folder of its own do not replace the weights beside that folder.
+    `weights` is the ending of the format that its engine reads. Another format is left out only
+    below a folder with files of this one: those of a part of the model in a folder of its own do
+    not replace the weights beside that folder.
     """
     given = tuple(files)
     folders = {
         PurePosixPath(file.path).parent
         for file in given
-        if file.path.endswith(".safetensors")
+        if file.path.endswith(weights)
     }
     return tuple(
         file
         for file in given
-        if not file.path.endswith(_OTHER_FORMATS)
+        if file.path.endswith(weights)
+        or not file.path.endswith(_FORMATS)
         or folders.isdisjoint(PurePosixPath(file.path).parents)
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """The place of one model on a claim."""
+    """The place of one model on a claim, as engines want it that read one format of weights."""
 
     cache: ModelCache
+    weights: str = SAFETENSORS
 
     @property
     def hub_directory(self) -> Path:
@@ -114,7 +122,12 @@ class Shelf:
         return self.hub_directory / self._folder / "snapshots" / commit
 
     def marker(self, commit: str) -> Path:
-        return self.notes / f"{commit}.json"
+        """Return the file of a commit's marker: what is complete for one format is not for another.
+
+        Older clients know safetensors alone, whose marker has no ending of its own.
+        """
+        of = "" if self.weights == SAFETENSORS else self.weights
+        return self.notes / f"{commit}{of}.json"
 
     def has(self, commit: str, path: str, size: int) -> bool:
         """Return whether a file of the commit exists with this size."""
@@ -216,7 +229,8 @@ def target_on_claim(target: Target, report: Report) -> Target:
     """
     if target.cache is None:
         return target
-    folder = Filling(target.cache, Hub(), report).fill()
+    weights = ENGINES[target.engine].weights
+    folder = Filling(target.cache, Hub(), report, weights=weights).fill()
     return target.model_copy(
         update={"tokenizer": str(folder), "tokenizer_revision": None}
     )
@@ -242,9 +256,11 @@ class Filling:
         hub: Hub,
         report: Report,
         pace: FillPace = FillPace(),
+        *,
+        weights: str = SAFETENSORS,
     ) -> None:
         self._pace = pace
-        self._shelf = Shelf(cache)
+        self._shelf = Shelf(cache, weights)
         self._cache = cache
         self._hub = hub
         self._report = report
@@ -314,7 +330,7 @@ class Filling:
         shelf = self._shelf
         shelf.sweep(stale_seconds=self._pace.stale)
         before = shelf.unfinished()
-        files = wanted_files(self._hub.files(self._cache, commit))
+        files = wanted_files(self._hub.files(self._cache, commit), shelf.weights)
         total = sum(file.size for file in files)
         self._show(
             state="Downloading", commit=commit, total_bytes=total, problem=None

@@ -24,13 +24,15 @@ class ChildKind:
     must_be_known: bool
     """Whether runs wait until it is listed. Objects of other kinds are created once more if they
     seem to be missing, and then found by their names."""
+    is_watched: bool
+    """Whether the operator hears of its changes. If not, it is read for the runs that have one."""
     has_pods: bool  # Whether it makes pods, which the admission policy looks into.
     is_deleted: bool
     """Whether the operator deletes it. If not, the garbage collector does, with the run."""
     switch: str | None
     """Value of the chart without which the operator may not use the kind, which a cluster may lack.
-    It is not watched then, since a watch needs the kind to exist when the operator starts. None if
-    every cluster has the kind."""
+    Kopf does not watch it then, since that needs the kind to exist when the operator starts. None
+    if every cluster has the kind."""
 
 
 LEADER_WORKER_SET = "LeaderWorkerSet"
@@ -42,6 +44,7 @@ KINDS: Mapping[str, ChildKind] = {
         plural="deployments",
         holds_gpu=True,
         must_be_known=True,
+        is_watched=True,
         has_pods=True,
         is_deleted=True,
         switch=None,
@@ -52,6 +55,7 @@ KINDS: Mapping[str, ChildKind] = {
         plural="leaderworkersets",
         holds_gpu=True,
         must_be_known=True,
+        is_watched=False,
         has_pods=True,
         is_deleted=True,
         switch="rbac.leaderWorkerSets",
@@ -62,6 +66,7 @@ KINDS: Mapping[str, ChildKind] = {
         plural="jobs",
         holds_gpu=False,
         must_be_known=True,
+        is_watched=True,
         has_pods=True,
         is_deleted=True,
         switch=None,
@@ -72,6 +77,7 @@ KINDS: Mapping[str, ChildKind] = {
         plural="services",
         holds_gpu=False,
         must_be_known=False,
+        is_watched=True,
         has_pods=False,
         is_deleted=True,
         switch=None,
@@ -82,6 +88,7 @@ KINDS: Mapping[str, ChildKind] = {
         plural="configmaps",
         holds_gpu=False,
         must_be_known=True,
+        is_watched=True,
         has_pods=False,
         is_deleted=True,
         switch=None,
@@ -92,6 +99,7 @@ KINDS: Mapping[str, ChildKind] = {
         plural="networkpolicies",
         holds_gpu=False,
         must_be_known=False,
+        is_watched=True,
         has_pods=False,
         is_deleted=False,
         switch=None,
@@ -102,6 +110,7 @@ KINDS: Mapping[str, ChildKind] = {
         plural="workloads",
         holds_gpu=False,
         must_be_known=False,
+        is_watched=True,
         has_pods=False,
         is_deleted=True,
         switch="kueue.enabled",
@@ -113,5 +122,5 @@ SERVER_KINDS = tuple(name for name, kind in KINDS.items() if kind.holds_gpu)
 EXTENSION_KINDS = tuple(
     name for name, kind in KINDS.items() if kind.switch is not None
 )
-"""Kinds that a cluster may lack. They are not watched, but listed with the others, and read for
-the runs that have such objects. Their objects carry the label of their run, too."""
+"""Kinds that a cluster may lack. Kopf does not watch them. They are listed with the others, and
+watched or read beside it. Their objects carry the label of their run, too."""

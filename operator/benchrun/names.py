@@ -72,6 +72,9 @@ CLIENT_CONTAINER = "client"
 SERVER_CONTAINER = "server"
 PROXY_CONTAINER = "proxy"
 
+COMPILED_DIRECTORY = "/compile-cache"
+"""Where the claim is mounted that keeps what an engine compiles."""
+
 MAX_RUN_NAME = 40
 
 

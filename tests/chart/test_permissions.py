@@ -166,7 +166,7 @@ def test_queues_take_rights_over_workloads_and_nothing_in_the_queues_themselves(
         render({"kueue": {"enabled": True}}), "ClusterRole", "bench-benchrun"
     )["rules"]
     assert granted(rules) == OPERATOR | {
-        "kueue.x-k8s.io/workloads": CHILD - {"watch"},
+        "kueue.x-k8s.io/workloads": CHILD,
         "kueue.x-k8s.io/resourceflavors": {"get"},
         "visibility.kueue.x-k8s.io/localqueues/pendingworkloads": {"get"},
     }

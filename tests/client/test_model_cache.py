@@ -329,7 +329,7 @@ from benchrun_client.model_cache import target_on_claim
 from benchrun_client.tokenizer import load_tokenizer, longest_context
 
 cache = ModelCache(claim="models", directory=sys.argv[1], repository="org/tiny")
-asked = Target(engine="VLLM", base_url="http://none", servers=1, served_model="org/tiny",
+asked = Target(engine=sys.argv[2], base_url="http://none", servers=1, served_model="org/tiny",
                tokenizer="org/tiny", cache=cache)
 target = target_on_claim(asked, lambda files: None)
 counter = load_tokenizer(target)
@@ -338,14 +338,22 @@ print(json.dumps([counter.commit, counter.count(["a b"], api="Completions"),
 """
 
 
+@pytest.mark.parametrize(
+    ("engine", "weights"), [("VLLM", ".safetensors"), ("LlamaCpp", ".gguf")]
+)
 def test_the_tokenizer_comes_from_the_claim_and_says_its_commit(
-    claim: Claim,
+    claim: Claim, engine: str, weights: str
 ) -> None:
-    commit = claim.hub.put(
-        {path.name: path.read_bytes() for path in TINY_MODEL.iterdir()}
-    )
+    """Beside it are the weights that the engine reads, and no others."""
+    formats = {f"extra{each}": b"x" for each in (".safetensors", ".gguf", ".bin")}
+    small = {
+        path.name: path.read_bytes()
+        for path in TINY_MODEL.iterdir()
+        if path.suffix != ".safetensors"
+    }
+    commit = claim.hub.put({**small, **formats})
     done = subprocess.run(
-        [VLLM_PYTHON, "-c", OF_A_CLIENT, str(claim.directory)],
+        [VLLM_PYTHON, "-c", OF_A_CLIENT, str(claim.directory), engine],
         env={
             **os.environ,
             "PYTHONPATH": str(CLIENT_ROOT),
@@ -358,6 +366,8 @@ def test_the_tokenizer_comes_from_the_claim_and_says_its_commit(
     known, (tokens,), context = json.loads(done.stdout)
     assert known == commit
     assert tokens > 0
+    taken = {path.name for path in claim.directory.glob("hub/*/snapshots/*/extra*")}
+    assert taken == {f"extra{weights}"}
     assert context == json.loads((TINY_MODEL / "config.json").read_text()).get(
         "max_position_embeddings"
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from benchrun.child_kinds import EXTENSION_KINDS, KINDS, WORKLOAD
+from benchrun.child_kinds import KINDS, WORKLOAD
 from benchrun.decide import Event, LogTail, Ref, ServerStart
 from benchrun.effects import (
     RESOURCES,
@@ -107,8 +107,8 @@ Operation = Callable[[Somebody], Awaitable[Any]]
 
 
 def of_kind(kind: str) -> dict[str, tuple[str, Operation]]:
-    """What the operator does with children of a kind. Those that a cluster may lack are not
-    watched; policies are left to the garbage collector."""
+    """What the operator does with children of a kind. Groups over nodes are not watched;
+    policies are left to the garbage collector."""
     resource = RESOURCES[kind]
     name = f"{resource.group}/{resource.plural}"
     found: dict[str, tuple[str, Operation]] = {
@@ -125,7 +125,7 @@ def of_kind(kind: str) -> dict[str, tuple[str, Operation]]:
             lambda who: who.api.apply(who.manifest(kind)),
         ),
     }
-    if kind not in EXTENSION_KINDS:
+    if KINDS[kind].is_watched:
         found[f"{name} watch"] = (
             "what happens is heard of only when all is listed",
             lambda who: who.watch(kind),

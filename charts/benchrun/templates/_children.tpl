@@ -24,7 +24,7 @@
 {{- if (.Values.kueue | default dict).enabled }}
 - apiGroups: ["kueue.x-k8s.io"]
   resources: [workloads]
-  verbs: [get, list, create, delete]
+  verbs: [get, list, watch, create, delete]
 {{- end }}
 {{- end -}}
 

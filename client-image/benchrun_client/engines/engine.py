@@ -107,6 +107,7 @@ class Engine:
     module_before_serve: str | None
     port: int
     user: int  # Its uid in the engine's images.
+    weights: str  # Ending of the files whose weights it reads, where a model has several formats.
     environment: Mapping[str, str]
     """Environment variables of every server; the user's own values override them."""
     compile_caches: Mapping[str, str]

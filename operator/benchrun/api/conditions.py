@@ -94,6 +94,7 @@ class Reason:
     INCONCLUSIVE = "Inconclusive"
     UNDERPOWERED = "Underpowered"
     WRITTEN = "Written"
+    NOT_ARCHIVABLE = "NotArchivable"
     # how it ended badly: the spec
     INVALID_SPEC = "InvalidSpec"
     CONFLICT = "Conflict"
@@ -107,6 +108,7 @@ class Reason:
     MODEL_GATED = "ModelGated"
     OUT_OF_GPU_MEMORY = "OutOfGPUMemory"
     KV_CACHE_TOO_SMALL = "KVCacheTooSmall"
+    COMPILE_CACHE_FAILED = "CompileCacheFailed"
     OUT_OF_MEMORY = "OutOfMemory"
     IMAGE_PULL = "ImagePull"
     CONTAINER_CONFIG = "ContainerConfig"

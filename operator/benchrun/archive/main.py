@@ -6,8 +6,10 @@ archived all the same, and the next job tries it again.
 """
 
 import argparse
+import hashlib
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from time import monotonic
 
@@ -17,6 +19,9 @@ from benchrun.archive.contents import (
     ARCHIVED,
     INDEX,
     MAX_CONFIG_MAPS,
+    MAX_FILE_BYTES,
+    MAX_INDEX_BYTES,
+    MAX_RUN_BYTES,
     StoreError,
     folder_of,
     is_wanted,
@@ -30,6 +35,7 @@ from benchrun.release.main import CONFIG_MAPS, in_turns, instant
 RUNS = f"apis/{names.API_VERSION} {names.PLURAL}"
 WORK_SECONDS = 1200.0
 """Seconds after which no other run is begun. The next job archives the rest."""
+MAX_WHY_CHARS = 300
 MAX_STORE_FAILURES = 3
 """Consecutive failures of the storage after which the rest is left to the next job."""
 
@@ -123,13 +129,11 @@ class Archiver:
             status = mapping(run.get("status"))
             if not is_finished(status) or is_marked(status):
                 return False
-            bodies = (
-                self._config_map(run, name) for name in self._config_maps(run)
-            )
-            digest = write_archive(run, bodies, self._store.put)
+            digest = self._written(run)
             self._store_failures = 0
             where = f"{self._store.place}/{folder_of(run)}"
-            self._mark(run, f"in {where}, {INDEX} has the SHA-256 {digest}")
+            words = f"in {where}, {INDEX} has the SHA-256 {digest}"
+            self._mark(run, "True", Reason.WRITTEN, words)
             return True
         except Unread:
             return False
@@ -140,8 +144,28 @@ class Archiver:
             self._api.fail(f"{namespace}/{name}: can't be archived: {error}")
         return False
 
-    def _config_maps(self, run: Json) -> list[str]:
-        """Return the names of the ConfigMaps of the run's measurement and result. Raises Unread."""
+    def _written(self, run: Json) -> str:
+        """Write the archive of a run, and return its index's SHA-256.
+
+        A run that an archive can't hold is marked so, and nothing of it is written again as long as
+        its ConfigMaps and the limits are the same. Raises ValueError, Unread or StoreError.
+        """
+        found = self._config_maps(run)
+        state = digest_of(found)
+        mark = raw.condition(run["status"], ARCHIVED)
+        words = raw.text(mark.get("message"))
+        if mark.get("reason") == Reason.NOT_ARCHIVABLE and state in words:
+            raise ValueError(words)
+        try:
+            bodies = (self._config_map(run, name) for name in found)
+            return write_archive(run, bodies, self._store.put)
+        except (ValueError, RecursionError) as error:
+            why = f"{str(error)[:MAX_WHY_CHARS]}; tried again when its ConfigMaps change ({state})"
+            self._mark(run, "False", Reason.NOT_ARCHIVABLE, why)
+            raise
+
+    def _config_maps(self, run: Json) -> dict[str, str]:
+        """Return the run's ConfigMaps with what was measured: versions by name. Raises Unread."""
         metadata = run["metadata"]
         failures = self._api.failures
         labelled = self._api.objects(
@@ -151,7 +175,7 @@ class Archiver:
             query={"labelSelector": f"{names.LABEL_RUN_UID}={metadata['uid']}"},
         )
         found = {
-            str(about.get("name"))
+            str(about.get("name")): str(about.get("resourceVersion"))
             for about in (mapping(each.get("metadata")) for each in labelled)
             if is_wanted(about, run)
         }
@@ -159,7 +183,7 @@ class Archiver:
             raise Unread
         if len(found) > MAX_CONFIG_MAPS:
             raise ValueError(f"has more than {MAX_CONFIG_MAPS} ConfigMaps")
-        return sorted(found)
+        return dict(sorted(found.items()))
 
     def _config_map(self, run: Json, name: str) -> Json:
         where = path_of(CONFIG_MAPS, run["metadata"]["namespace"], name)
@@ -167,13 +191,13 @@ class Archiver:
             raise Unread
         return body
 
-    def _mark(self, run: Json, message: str) -> None:
+    def _mark(self, run: Json, status: str, reason: str, message: str) -> None:
         """Write the condition Archived, unless the run was changed since it was read."""
         metadata = run["metadata"]
         condition = {
             "type": ARCHIVED,
-            "status": "True",
-            "reason": Reason.WRITTEN,
+            "status": status,
+            "reason": reason,
             "message": message[: raw.MAX_MESSAGE_CHARS],
             "observedGeneration": metadata.get("generation"),
             "lastTransitionTime": timestamp(
@@ -194,6 +218,13 @@ class Archiver:
         where = path_of(RUNS, metadata["namespace"], metadata["name"])
         # 404, 409: it is gone, or was changed; a changed one is archived anew
         self._api.request("PATCH", f"{where}/status", body, (404, 409))
+
+
+def digest_of(config_maps: Mapping[str, str]) -> str:
+    """Return a digest of the versions of a run's ConfigMaps, and of what an archive may hold."""
+    limits = (MAX_RUN_BYTES, MAX_FILE_BYTES, MAX_INDEX_BYTES)
+    text = json.dumps([limits, sorted(config_maps.items())])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def is_marked(status: raw.Object) -> bool:

@@ -458,7 +458,7 @@ class PullTarget:
 
 @dataclass(frozen=True, slots=True)
 class QueuedWorkload:
-    """A Workload to read again and again, since no watch tells of it."""
+    """A Workload to be told of, and its place in a queue."""
 
     name: str
     attempt: int

@@ -165,8 +165,12 @@ def to_void(state: RunState) -> tuple[Ref, ...]:
 
 
 def is_void(state: RunState) -> bool:
-    """Return whether no object of a run that lost its quota is left, so that it can wait again."""
-    kinds = (*SERVER_KINDS, "Job", "ConfigMap", WORKLOAD)
+    """Return whether no object of a run that lost its quota is left, so that it can wait again.
+
+    Where the operator may use Kueue no more, the Workload stays and goes with the run.
+    """
+    quotas = (WORKLOAD,) if state.facts.context.kueue else ()
+    kinds = (*SERVER_KINDS, "Job", "ConfigMap", *quotas)
     left = any(child.kind in kinds for child in state.children.objects)
     return _is_noted(state) and not left and not state.children.pods
 

@@ -71,13 +71,15 @@ def said_of(workload: Child | None) -> Quota:
 def lost(state: RunState) -> str | None:
     """Return why the run has lost its quota; None if it has not, or has no queue.
 
-    A Workload counts as lost only if the API server has said that it is gone.
+    A Workload counts as lost only if the API server has said that it is gone. An eviction that is
+    noted goes on to its end even where the operator may no longer use Kueue: half of the run's
+    objects are gone.
     """
     queue = state.status.queue
+    if queue is not None and queue.evicted_time is not None:
+        return queue.last_eviction or "Evicted"
     if queue is None or not state.facts.context.kueue:
         return None
-    if queue.evicted_time is not None:
-        return queue.last_eviction or "Evicted"
     workload = queued_workload(state)
     if (evicted := said_of(workload).evicted) is not None:
         return evicted
@@ -94,8 +96,7 @@ def is_leaving(state: RunState) -> bool:
     It is not suspended before that: instants of its first server would count for the next one.
     """
     queue = state.status.queue
-    noted = queue is not None and queue.evicted_time is not None
-    return noted and state.facts.context.kueue
+    return queue is not None and queue.evicted_time is not None
 
 
 def is_voided(state: RunState) -> bool:

@@ -1,8 +1,9 @@
 """Checks of the nodes: do they have the resources, labels, taints and platform for the pods?"""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from benchrun.doctor.asking import (
@@ -55,11 +56,26 @@ def _placement(answers: ApiAnswers, target: RunTarget) -> Iterator[CheckLine]:
         used_by_node(answers.of(PODS).items) if answers.of(PODS).is_whole else None
     )
     grows = may_grow(answers)
-    for pod in target.pods:
+    for pod in _counted_together(target.pods):
         yield placed(pod, nodes.items, used, grows=grows)
     if used is None:
         yield unread("free", "free room on nodes", answers.of(PODS), "list pods")
     yield platforms(target, nodes.items)
+
+
+def _counted_together(pods: Iterable[PlannedPod]) -> Iterator[PlannedPod]:
+    """Yield the pods, those of one role that ask for the same as one kind.
+
+    Leader and workers of a group are such pods. Counted one by one, each would find the same room.
+    """
+    kinds: dict[str, PlannedPod] = {}
+    for pod in pods:
+        asked = {key: pod.spec.get(key) for key in ("nodeSelector", "affinity")}
+        key = json.dumps([pod.role, asked, requests_of(pod.spec)], default=str)
+        first = kinds.get(key)
+        count = pod.count if first is None else first.count + pod.count
+        kinds[key] = replace(first or pod, count=count)
+    yield from kinds.values()
 
 
 def may_grow(answers: ApiAnswers) -> bool:

@@ -6,7 +6,8 @@ classes and models: those cost 110 MiB.
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,28 +153,80 @@ class Connection:
         """
         content_type = "application/merge-patch+json" if method == "PATCH" else JSON
         given = {**(headers or {}), "Content-Type": content_type, "Accept": accept}
-        try:
+        with _as_ours(method, path):
             async with asyncio.timeout(timeout_seconds):
-                # call_api alone sends no credentials: they are put in here, and refreshed when they
-                # rotate. The body is not given there: it is JSON already, and would be copied value
-                # by value.
-                verb, url, sent, _, _ = await self._client.param_serialize(
-                    method,
-                    path,
-                    query_params=[*query],
-                    header_params=given,
-                    auth_settings=["BearerToken"],
+                response = await self._sent(
+                    method, path, body=body, query=query, headers=given
                 )
-                answer = await self._client.call_api(verb, url, sent, body=body)
-                if self._told is not None:
-                    self._told(answer.response.headers.get("Date"))
-                return await _read(answer.response, limit_bytes)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Unavailable(
-                f"{method} {path}: {type(error).__name__}: {error}"
-            ) from error
-        except ConfigException as error:
-            raise Forbidden(f"the credentials can't be used: {error}") from error
+                return await _read(response, limit_bytes)
+
+    async def lines(
+        self, path: str, *, query: QueryParameters, idle_seconds: float
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the lines of an answer that stays open, until the server ends it.
+
+        It is given up after `idle_seconds` in which nothing comes. Raises ClusterError.
+        """
+        rest = b""
+        with _as_ours("GET", path):
+            async with asyncio.timeout(REQUEST_TIMEOUT_SECONDS):
+                response = await self._sent(
+                    "GET", path, body=None, query=query, headers={"Accept": JSON}
+                )
+            try:
+                if response.status >= 300:
+                    await _read(response, REFUSAL_BYTES)
+                while chunk := await _chunk(response, idle_seconds):
+                    *lines, rest = (rest + chunk).split(b"\n")
+                    for line in lines:
+                        yield line
+                    if len(rest) > MAX_OBJECT_BYTES:
+                        raise TooLarge(
+                            f"GET {path}: a line has more than {MAX_OBJECT_BYTES} bytes"
+                        )
+            finally:
+                _let_go(response)
+
+    async def _sent(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None,
+        query: QueryParameters,
+        headers: Mapping[str, str],
+    ) -> aiohttp.ClientResponse:
+        # call_api alone sends no credentials: they are put in here, and refreshed when they rotate.
+        # The body is not given there: it is JSON already, and would be copied value by value.
+        verb, url, sent, _, _ = await self._client.param_serialize(
+            method,
+            path,
+            query_params=[*query],
+            header_params=dict(headers),
+            auth_settings=["BearerToken"],
+        )
+        answer = await self._client.call_api(verb, url, sent, body=body)
+        if self._told is not None:
+            self._told(answer.response.headers.get("Date"))
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+
+@contextmanager
+def _as_ours(method: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise Unavailable(
+            f"{method} {path}: {type(error).__name__}: {error}"
+        ) from error
+    except ConfigException as error:
+        raise Forbidden(f"the credentials can't be used: {error}") from error
+
+
+async def _chunk(response: aiohttp.ClientResponse, idle_seconds: float) -> bytes:
+    async with asyncio.timeout(idle_seconds):
+        return await response.content.readany()
 
 
 async def _refuse_redirect(*_: object) -> None:
@@ -196,15 +249,19 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
             else await first_bytes(response, limit_bytes)
         )
     finally:
-        # A connection whose answer was not read to its end can't be used again. It is aborted:
-        # an orderly end of TLS would outlive this pool.
-        if (
-            not response.content.at_eof()
-            and response.connection
-            and response.connection.transport
-        ):
-            response.connection.transport.abort()
-        response.release()
+        _let_go(response)
+
+
+def _let_go(response: aiohttp.ClientResponse) -> None:
+    # A connection whose answer was not read to its end can't be used again. It is aborted: an
+    # orderly end of TLS would outlive this pool.
+    if (
+        not response.content.at_eof()
+        and response.connection
+        and response.connection.transport
+    ):
+        response.connection.transport.abort()
+    response.release()
 
 
 async def first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:

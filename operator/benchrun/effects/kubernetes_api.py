@@ -8,8 +8,8 @@ controller uid), and never touched when it is somebody else's.
 import base64
 import hashlib
 import secrets
-from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, suppress
 from datetime import datetime
 from ipaddress import IPv6Address, ip_address
 
@@ -43,6 +43,7 @@ from benchrun.effects.errors import (
     NotServed,
     Occupied,
     TooLarge,
+    Unavailable,
 )
 from benchrun.observe import Declared, untrusted_json as raw
 
@@ -73,7 +74,10 @@ MANAGED_BY_CLUSTER = (
 Endpoints, may hold any address."""
 VISIBILITY = "visibility.kueue.x-k8s.io"
 """API group with which Kueue says who waits in a queue."""
-PLACES = 1000  # most Workloads of a queue among which a run's place is looked for
+PLACES = 1000  # most Workloads of a queue whose places are told
+WATCH_LASTS_SECONDS = 240  # seconds after which the API server is to end a watch
+WATCH_IDLE_SECONDS = 90.0
+"""Seconds without a bookmark, which come each minute, after which a watch is given up."""
 COMPONENT = "benchrun-operator"
 _AS_US: QueryParameters = (("fieldManager", names.FIELD_MANAGER),)
 CountWrite = Callable[[str, str, str], None]
@@ -187,10 +191,8 @@ class KubernetesApi:
             "GET", RESOURCES["ResourceFlavor"].path(None, name), most=PAGE_BYTES
         )
 
-    async def ahead_in_queue(
-        self, namespace: str, queue: str, workload: str
-    ) -> int | None:
-        """Return how many Workloads are ahead of this one in its ClusterQueue; None: not known."""
+    async def ahead_in_queue(self, namespace: str, queue: str) -> Mapping[str, int]:
+        """Return how many are ahead in its ClusterQueue, by Workload of a queue that waits."""
         path = Resource(VISIBILITY, "v1beta1", "localqueues").path(
             namespace, queue, "pendingworkloads"
         )
@@ -198,17 +200,49 @@ class KubernetesApi:
         page = await self._connection.json(
             "GET", path, query=query, most=PAGE_BYTES
         )
-        found = next(
-            (
-                item
-                for item in raw.mappings(page.get("items"))
-                if raw.mapping(item.get("metadata")).get("name") == workload
-            ),
-            None,
+        return {
+            raw.text(raw.mapping(item.get("metadata")).get("name")): max(
+                0, raw.number(item.get("positionInClusterQueue"))
+            )
+            for item in raw.mappings(page.get("items"))
+        }
+
+    async def version(self, kind: str, *, namespace: str | None) -> str:
+        """Return the version of the collection now, from which changes can be watched."""
+        page = await self._connection.json(
+            "GET",
+            RESOURCES[kind].path(namespace),
+            query=(("limit", "1"),),
+            accept=METADATA_LIST_ONLY,
         )
-        if found is None:
-            return None
-        return max(0, raw.number(found.get("positionInClusterQueue")))
+        return raw.text(raw.mapping(page.get("metadata")).get("resourceVersion"))
+
+    async def watch(
+        self, kind: str, *, namespace: str | None, selector: str, since: str
+    ) -> AsyncIterator[tuple[str, Json]]:
+        """Yield type and object of each change since a version, until the API server ends it.
+
+        Bookmarks are among them: they have only a version. Raises ClusterError, also where that
+        version is too old.
+        """
+        query = (
+            ("watch", "true"),
+            ("resourceVersion", since),
+            ("allowWatchBookmarks", "true"),
+            ("timeoutSeconds", str(WATCH_LASTS_SECONDS)),
+            ("labelSelector", selector),
+        )
+        path = RESOURCES[kind].path(namespace)
+        lines = self._connection.lines(
+            path, query=query, idle_seconds=WATCH_IDLE_SECONDS
+        )
+        async with aclosing(lines):
+            async for line in lines:
+                event = raw.mapping(raw.parsed(line))
+                body = event.get("object")
+                if event.get("type") == "ERROR" or not isinstance(body, dict):
+                    raise _ended(path, raw.mapping(body))
+                yield raw.text(event.get("type")), body
 
     async def list(
         self,
@@ -413,6 +447,12 @@ class KubernetesApi:
             raise
         self._count(verb, resource.plural, "2xx")
         return answer
+
+
+def _ended(path: str, status: raw.Object) -> ClusterError:
+    code = raw.number(status.get("code")) or None
+    said = raw.text(status.get("message")) or "not an event"
+    return Unavailable(f"GET {path}: the watch ended: {said}", code=code)
 
 
 def _owner_of(metadata: raw.Object) -> tuple[object, ...]:

@@ -12,7 +12,7 @@ from benchrun_client.engines import Engine
 from pydantic import ValidationError
 
 from benchrun.api import Reason
-from benchrun.names import ROLE_CLIENT, ROLE_PROXY
+from benchrun.names import COMPILED_DIRECTORY, ROLE_CLIENT, ROLE_PROXY
 from benchrun.observe.last_words import bounded, errors, last_words
 from benchrun.observe.refusals import Means, Place, Refusal, refusal_of
 from benchrun.observe.views import Child, Diagnosis, Patience, Pod
@@ -562,10 +562,54 @@ def named_by_error(evidence: Evidence) -> Diagnosis | None:
     )
 
 
+_NOT_WRITTEN = (
+    "permission denied",
+    "read-only file system",
+    "no space left on device",
+    "disk quota exceeded",
+    "input/output error",
+    "stale file handle",
+)
+"""Words of the operating system, in lower case."""
+
+
+def compile_cache(evidence: Evidence) -> Diagnosis | None:
+    """Diagnose a server that can't write to the claim that keeps what it compiles.
+
+    An error names the file. Of a full claim it may not, and then proves nothing.
+    """
+    if evidence.pod.ending is None:
+        return None
+    folder = f"{COMPILED_DIRECTORY}/"
+    words = next(
+        (
+            error
+            for error in evidence.errors
+            if folder in error
+            and any(words in error.lower() for words in _NOT_WRITTEN)
+        ),
+        None,
+    )
+    if words is None:
+        return None
+    claim = f"{evidence.place.part}.compileCacheClaim"
+    remedy = (
+        f"Make the claim of {claim} (or of the chart's runs.compileCacheClaim) writable for the "
+        f"server's user or group, with room on it; or set {claim} to an empty text: the server "
+        "then compiles at each start."
+    )
+    return diagnosed(
+        Reason.COMPILE_CACHE_FAILED,
+        f"The compile cache can't be written: {bounded(words)}",
+        remedy,
+    )
+
+
 SERVER_CHECKS: tuple[Check, ...] = (
     evicted,  # how the pod ended explains how its container did
     refused_by_node,
     out_of_memory,  # ended by the kernel, whatever the log has
+    compile_cache,  # ahead of causes by the form of an error: it has the path
     named_by_error,
     image_pull,
     container_config,

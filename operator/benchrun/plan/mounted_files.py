@@ -31,8 +31,6 @@ DATA_DIRECTORY = "/data"
 MODEL_DIRECTORY = "/model"
 # Mount path of the claim that keeps models, the same in server and client.
 CACHE_DIRECTORY = "/model-cache"
-# Mount path of the claim that keeps what an engine compiles.
-COMPILED_DIRECTORY = "/compile-cache"
 TEMPLATE_DIRECTORY = "/etc/benchrun-template"
 TEMPLATE_KEY = "chat-template.jinja"
 # The chat template, at the same place in server and client.
@@ -282,10 +280,10 @@ def compile_cache_files(
     folder = hashlib.sha256(text.encode()).hexdigest()[:16]
     volume = {"persistentVolumeClaim": {"claimName": server.compile_cache_claim}}
     mounted = mounted_at(
-        COMPILED_DIRECTORY, "compile-cache", volume, read_only=False
+        names.COMPILED_DIRECTORY, "compile-cache", volume, read_only=False
     )
     env = tuple(
-        {"name": name, "value": f"{COMPILED_DIRECTORY}/{folder}/{part}"}
+        {"name": name, "value": f"{names.COMPILED_DIRECTORY}/{folder}/{part}"}
         for name, part in caches.items()
     )
     return replace(mounted, env=env)

@@ -218,8 +218,8 @@ class Indexes:
     def mark_deleting(self, kind: str, namespace: str, name: str, uid: str) -> None:
         """Record that the object's deletion was requested; a watch event tells when it is gone.
 
-        Nothing tells that of what is not watched. If it also has no pods, it is gone at once, so
-        that a run which begins anew does not take it for its own.
+        Nothing may tell that of what a cluster may lack. If it also has no pods, it is gone at
+        once, so that a run which begins anew does not take it for its own.
         """
         key = views.Key(kind, namespace, name)
         if (seen := self._seen.get(key)) is None or seen.uid != uid:
@@ -484,7 +484,8 @@ def _watched(view: views.View) -> bool:
     """Return whether a watch covers the object.
 
     ConfigMaps with measured data are listed by metadata and never watched, since every event would
-    carry the data. Kinds that a cluster may lack are not watched either.
+    carry the data. Of kinds that a cluster may lack some are not watched, and a watch of the others
+    may have to wait for the kind.
     """
     return not isinstance(view, views.Child) or (
         view.kind not in EXTENSION_KINDS and view.role not in RESULT_ROLES

@@ -255,9 +255,14 @@ class ResultMetrics(Collector):
 
 @dataclass(eq=False)
 class WaitMetrics(Collector):
-    """The gauge of the longest wait in each namespace that has a run that waits."""
+    """The gauge of the longest wait in each namespace that has a run that waits.
+
+    A namespace that can't be read has no series: whether its runs still wait, or exist, is not
+    known.
+    """
 
     now: Callable[[], datetime]
+    is_readable: Callable[[str], bool] = lambda _: True
     runs: Memories[RunMemory] = field(
         default_factory=lambda: Memories(RunMemory), init=False
     )
@@ -271,7 +276,7 @@ class WaitMetrics(Collector):
         )
         since: dict[str, datetime] = {}
         for key, memory in self.runs.items():
-            if memory.waits_since is not None:
+            if memory.waits_since is not None and self.is_readable(key.namespace):
                 first = since.get(key.namespace, memory.waits_since)
                 since[key.namespace] = min(first, memory.waits_since)
         for namespace, instant in since.items():

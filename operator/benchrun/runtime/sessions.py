@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from itertools import count
 
 from benchrun import names
-from benchrun.child_kinds import LEADER_WORKER_SET, WORKLOAD
-from benchrun.decide import Collected, PullTarget, QueuedWorkload, ScrapeTarget
+from benchrun.child_kinds import LEADER_WORKER_SET
+from benchrun.decide import PullTarget, QueuedWorkload, ScrapeTarget
 from benchrun.effects import ClusterError, Fetcher, KubernetesApi, NotFound
 from benchrun.observe import Key, Run, child_of, untrusted_json as raw
 from benchrun.runtime.background_tasks import Work, doubling, keep_doing
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Measured, RunMemory
+from benchrun.runtime.queued_workloads import QueuedWorkloads
 from benchrun.runtime.scrapers import ClientPoller, Scraper
 from benchrun.runtime.telemetry import Telemetry
 
@@ -24,12 +24,8 @@ logger = logging.getLogger(__name__)
 FIRST_RESTART_SECONDS = 1.0
 LONGEST_RESTART_SECONDS = 60.0
 GROUP_SECONDS = 5.0
-"""Seconds between two reads of a LeaderWorkerSet or Workload: they are not watched, since a cluster
-may lack the kinds."""
-
-PLACE_TURNS = (
-    6  # reads of a Workload for each look at its place, which takes Kueue longer
-)
+"""Seconds between two reads of a LeaderWorkerSet: it is not watched, since a cluster may lack the
+kind."""
 
 
 @dataclass(slots=True)
@@ -39,8 +35,6 @@ class Session:
     poller: ClientPoller | None = None
     polling: asyncio.Task[None] | None = None
     group: asyncio.Task[None] | None = None
-    queued: QueuedWorkload | None = None
-    reading: asyncio.Task[None] | None = None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -53,6 +47,7 @@ class Sessions:
     telemetry: Telemetry
     indexes: Indexes
     enqueue: Callable[[Key], None]
+    workloads: QueuedWorkloads
     measured: Measured = field(default_factory=Measured)
 
     def __post_init__(self) -> None:
@@ -72,9 +67,9 @@ class Sessions:
         pull: PullTarget | None,
         queued: QueuedWorkload | None = None,
     ) -> None:
-        """Scrape exactly these servers, poll this client and read this Workload from now on.
+        """Scrape exactly these servers, poll this client and follow this Workload from now on.
 
-        `pull` is None if there is no client to poll, `queued` if no Workload is to be read.
+        `pull` is None if there is no client to poll, `queued` if no Workload is to be followed.
         """
         if (
             session := self._sessions.get(key)
@@ -86,7 +81,7 @@ class Sessions:
         session = self._sessions[key] = session or Session(memory)
         self._scrape(key, session, scrape)
         self._poll(key, session, pull)
-        self._read_queued(key, session, queued)
+        self.workloads.follow(key, queued, memory.collected)
         nodes = raw.number(
             raw.mapping(run.spec.get("server")).get("nodesPerReplica"), default=1
         )
@@ -109,8 +104,8 @@ class Sessions:
 
     def stop(self, key: Key) -> None:
         if (session := self._sessions.pop(key, None)) is not None:
-            tasks = (session.polling, session.group, session.reading)
-            self._end(*session.scrapers.values(), *tasks)
+            self.workloads.follow(key, None, session.memory.collected)
+            self._end(*session.scrapers.values(), session.polling, session.group)
 
     async def close(self) -> None:
         for key in tuple(self._sessions):
@@ -222,88 +217,27 @@ class Sessions:
         if is_news:
             self.enqueue(key)
 
-    def _read_queued(
-        self, key: Key, session: Session, wanted: QueuedWorkload | None
-    ) -> None:
-        if wanted == session.queued:
-            return
-        self._end(session.reading)
-        session.queued = wanted
-        session.reading = None
-        if wanted is not None:
-            collected = session.memory.collected
-            session.reading = self._start(
-                lambda: self._read_workload(key, wanted, collected),
-                "read Workload",
-                str(key),
-            )
-
-    async def _read_workload(
-        self, key: Key, wanted: QueuedWorkload, collected: Collected
-    ) -> None:
-        """Read the run's Workload into the index, every GROUP_SECONDS for ever.
-
-        What the index can't hold is collected: that it is gone, and its place in the queue.
-        """
-        for turn in count():
-            is_there = await self._read(WORKLOAD, key, wanted.name)
-            before = (
-                wanted.attempt in collected.gone_workloads,
-                dict(collected.places),
-            )
-            if is_there is False:
-                collected.gone_workloads.add(wanted.attempt)
-            elif is_there:
-                collected.gone_workloads.discard(wanted.attempt)
-            if wanted.queue is not None and turn % PLACE_TURNS == 0:
-                await self._look_up_place(key, wanted, wanted.queue, collected)
-            if before != (
-                wanted.attempt in collected.gone_workloads,
-                collected.places,
-            ):
-                self.enqueue(key)
-            await asyncio.sleep(GROUP_SECONDS)
-
-    async def _look_up_place(
-        self, key: Key, wanted: QueuedWorkload, queue: str, collected: Collected
-    ) -> None:
-        """Look up how many are ahead in the queue; unknown where Kueue does not say."""
-        try:
-            ahead = await self.cluster.ahead_in_queue(
-                key.namespace, queue, wanted.name
-            )
-        except ClusterError as error:
-            logger.debug("%s: its place in the queue is not known: %s", key, error)
-            ahead = None
-        collected.places.pop(wanted.attempt, None)
-        if ahead is not None:
-            collected.places[wanted.attempt] = ahead
-
     async def _read_group(self, key: Key, name: str) -> None:
         """Read the run's LeaderWorkerSet into the index, every GROUP_SECONDS for ever."""
         while True:
             await self._read(LEADER_WORKER_SET, key, name)
             await asyncio.sleep(GROUP_SECONDS)
 
-    async def _read(self, kind: str, key: Key, name: str) -> bool | None:
-        """Read an object that is not watched; return whether it exists, None: not known."""
+    async def _read(self, kind: str, key: Key, name: str) -> None:
+        """Read an object that is not watched into the index."""
         known = self.indexes.children(key).named(kind, name)
-        exists: bool | None = True
         changed = False
         try:
             body = await self.cluster.get(kind, namespace=key.namespace, name=name)
             changed = self.indexes.learnt(kind, body) is not None
         except NotFound:
-            exists = False
             changed = known is not None
             if known is not None:
                 self.indexes.drop(Key(kind, key.namespace, name), known.uid)
         except ClusterError as error:
             logger.debug("%s: the %s could not be read: %s", key, kind, error)
-            exists = None
         if changed:
             self.enqueue(key)
-        return exists
 
     def _start(self, work: Work, kind: str, what: str) -> asyncio.Task[None]:
         pauses = doubling(FIRST_RESTART_SECONDS, LONGEST_RESTART_SECONDS)

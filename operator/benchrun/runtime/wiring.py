@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from benchrun import effects
@@ -16,6 +17,7 @@ from benchrun.runtime.background_tasks import ProcessTasks, doubling
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Measured, ResultMetrics, WaitMetrics
 from benchrun.runtime.queue import WorkQueue
+from benchrun.runtime.queued_workloads import QueuedWorkloads
 from benchrun.runtime.run_reconciler import Decide, RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import OperatorSettings
@@ -61,7 +63,7 @@ class Operator:
         self.telemetry = Telemetry(
             live_runs=MAX_LIVE_RUNS if settings.run_metrics else 0
         )
-        self.waits = WaitMetrics(self.clock.now)
+        self.waits = WaitMetrics(self.clock.now, is_readable=self._is_readable)
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
         self.telemetry.registry.register(self.waits)
         self.telemetry.registry.register(self.indexes.stored)
@@ -76,6 +78,7 @@ class Operator:
         self._lister: Lister | None = None
         self._queue: WorkQueue | None = None
         self._rests: Callable[[Key], bool] = lambda _: False
+        self._workloads: QueuedWorkloads | None = None
         self._cleanup = contextlib.AsyncExitStack()
         self._opened = False
         self._makes_passes = False
@@ -123,7 +126,10 @@ class Operator:
             cluster, self.indexes, namespaces, turned=self.telemetry.namespace_read
         )
         queue = self._queue = self.assemble(
-            cluster, fetcher, await self._channel_key(connection)
+            cluster,
+            fetcher,
+            await self._channel_key(connection),
+            watching=await self._watching(),
         )
         await lister.list_all()
         while (
@@ -199,6 +205,9 @@ class Operator:
     def _leads(self) -> bool:
         return self._elector is None or self._elector.leads
 
+    def _is_readable(self, namespace: str) -> bool:
+        return self._lister is None or self._lister.is_readable(namespace)
+
     def _silent_seconds(self) -> float:
         unreadable = () if self._lister is None else self._lister.unreadable.keys()
         return (
@@ -232,8 +241,23 @@ class Operator:
         self._cleanup.push_async_callback(connection.close)
         return connection
 
+    async def _watching(self) -> effects.KubernetesApi | None:
+        """Return the API server for watches of Workloads; None: runs may not use queues.
+
+        On connections of its own: open watches would take all that reconciling needs.
+        """
+        if not self._settings.kueue:
+            return None
+        connection = await self._connection(len(self._settings.namespaces) + 2)
+        return effects.KubernetesApi(connection, count=self.telemetry.count_write)
+
     def assemble(
-        self, cluster: effects.KubernetesApi, fetcher: effects.Fetcher, key: bytes
+        self,
+        cluster: effects.KubernetesApi,
+        fetcher: effects.Fetcher,
+        key: bytes,
+        *,
+        watching: effects.KubernetesApi | None = None,
     ) -> WorkQueue:
         """Build the queue, the reconcilers and their helpers, with their metrics; return the queue.
 
@@ -248,8 +272,19 @@ class Operator:
             "telemetry": telemetry,
         }
         measured = Measured()
+        workloads = self._workloads = QueuedWorkloads(
+            cluster=watching or cluster,
+            indexes=indexes,
+            enqueue=self.enqueue,
+            namespaces=self._settings.namespaces,
+            heard=telemetry.watch_event,
+        )
         sessions = Sessions(
-            fetcher=fetcher, enqueue=self.enqueue, measured=measured, **common
+            fetcher=fetcher,
+            enqueue=self.enqueue,
+            measured=measured,
+            workloads=workloads,
+            **common,
         )
         judge = effects.JudgeChild()
         tools = effects.Tools(cluster, judge, self._settings.exporters)
@@ -372,9 +407,22 @@ class Operator:
     ) -> None:
         """Let keys be enqueued from now on; the queue is started when everything is known."""
         self._makes_passes = True
+        self._follow_queues()
         self._tasks.start(
             "resync", lambda: self._resync(lister, queue, list_first=list_first)
         )
+
+    def _follow_queues(self) -> None:
+        """Watch what Kueue does with runs, where they may use queues."""
+        workloads = self._workloads
+        if workloads is None or not self._settings.kueue:
+            return
+        for scope in workloads.scopes:
+            self._tasks.start(
+                f"watch Workloads {scope or ALL_NAMESPACES}",
+                partial(workloads.watch, scope),
+            )
+        self._tasks.start("look up places", workloads.look_up_places)
 
     async def _resync(
         self, lister: Lister, queue: WorkQueue, *, list_first: bool

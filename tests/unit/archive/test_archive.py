@@ -226,7 +226,8 @@ def test_a_run_that_can_t_be_archived_stops_no_other(
     bad = cluster.add_run(RUN.body, (RUN.config_maps[0] | spoil,))
     good = cluster.add_run(another("good"))
     assert archive() == 1
-    assert archived(bad) == {}
+    mark = archived(bad)
+    assert (mark["status"], mark["reason"]) == ("False", "NotArchivable")
     assert archived(good)["status"] == "True"
     assert "lab/judged" in capsys.readouterr().out
     assert not (place / FOLDER / "index.json").exists()
@@ -238,7 +239,36 @@ def test_a_run_of_too_many_bytes_is_refused(
     monkeypatch.setattr(contents, "MAX_RUN_BYTES", 1000)
     run = cluster.add_run(RUN.body, RUN.config_maps)
     assert archive() == 1
-    assert archived(run) == {}
+    assert archived(run)["reason"] == "NotArchivable"
+    assert "1000 bytes" in archived(run)["message"]
+
+
+def test_a_run_that_can_t_be_archived_is_written_again_only_when_it_is_another(
+    cluster: ClusterWithRuns,
+    archive: Archive,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It fails each Job, and costs no upload and no read of what was measured."""
+    run = cluster.add_run(RUN.body, copy.deepcopy(RUN.config_maps))
+    first = RUN.config_maps[0]["metadata"]["name"]
+    changed = cluster.config_maps[f"lab/{first}"]["metadata"]
+
+    def reads() -> int:
+        """Count what the next pass reads of what was measured."""
+        cluster.calls.clear()
+        assert archive() == 1
+        return sum("/configmaps/" in path for _, path, _ in cluster.calls)
+
+    with monkeypatch.context() as lower:
+        lower.setattr(contents, "MAX_RUN_BYTES", 1000)
+        assert reads() > 0
+        assert reads() == 0
+        changed["resourceVersion"] = "4711"
+        assert reads() > 0
+        assert reads() == 0
+    changed["resourceVersion"] = "4712"
+    assert archive() == 0
+    assert archived(run)["status"] == "True"
 
 
 @pytest.mark.parametrize("verb", ["GET", "PATCH"])

@@ -1,5 +1,9 @@
 """`benchrun logs`: of pods that are there, that come, and that are gone."""
 
+import os
+import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -153,6 +157,18 @@ def test_several_pods_of_a_role_are_named(
     ]
 
 
+def test_several_pods_are_named_also_where_one_role_is_asked_for(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    """Leader and workers of a group have one role."""
+    run_is(kubectl, running())
+    pods(kubectl, SERVER, pod("s-0", "server"), pod("s-0-1", "server"))
+    for name in ("s-0", "s-0-1"):
+        kubectl.answer("logs", name, out="here\n")
+    assert main(["logs", "chat", "--role", "server"]) == 0
+    assert capsys.readouterr().out == "s-0 | here\ns-0-1 | here\n"
+
+
 def test_what_has_not_begun_is_reported_with_what_it_waits_for(
     kubectl: FakeKubectl, capsys: Capture
 ) -> None:
@@ -227,6 +243,41 @@ def test_following_waits_for_the_pod_rereads_a_restarted_one_and_ends_with_the_r
     kubectl.answer("logs", "--follow", out="second\n", once=True)
     assert main(["logs", "chat", "-f", "--role", "server"]) == 0
     assert capsys.readouterr().out == "first\nsecond\n"
+
+
+def test_all_pods_of_a_role_are_followed_at_once(
+    kubectl: FakeKubectl,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """The first one's log goes on until the second has printed; that one comes later."""
+    monkeypatch.setattr(logs, "LOOK_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(logs, "LOOK_BESIDE_SECONDS", 0.01)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for _ in range(2):
+        run_is(kubectl, running(), once=True)
+    run_is(kubectl, ended())
+    pods(kubectl, SERVER, pod("s-0", "server"), once=True)
+    pods(kubectl, SERVER, pod("s-0", "server"), pod("s-0-1", "server"))
+    kubectl.answer("logs", "s-0", out="leader\n", after=pipe)
+    kubectl.answer("logs", "s-0-1", out="worker\n")
+    printed: list[str] = []
+
+    def let_go() -> None:
+        # Opening waits for the reader; the second pod is printed by then.
+        while not printed or "worker" not in "".join(printed):
+            printed.append(capsys.readouterr().out)
+            time.sleep(0.01)
+        pipe.write_text("go")
+
+    thread = threading.Thread(target=let_go)
+    thread.start()
+    assert main(["logs", "chat", "-f", "--role", "server"]) == 0
+    thread.join()
+    assert "s-0-1 | worker" in "".join(printed)
+    assert capsys.readouterr().out.endswith("leader\n")
 
 
 def test_following_a_run_that_is_deleted_ends(

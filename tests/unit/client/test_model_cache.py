@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchrun_client.contract import ClientProgress, ModelCache, ModelFiles
+from benchrun_client.engines import ENGINES
 from benchrun_client.failures import RunFailure
 from benchrun_client.fill_lease import STALE_SECONDS, FillLease
 from benchrun_client.hub import (
@@ -20,6 +21,7 @@ from benchrun_client.hub import (
     why_not_written,
 )
 from benchrun_client.model_cache import (
+    SAFETENSORS,
     Filling,
     FillPace,
     Shelf,
@@ -50,8 +52,9 @@ def shelf(tmp_path: Path) -> Shelf:
     return shelf
 
 
-def names(*paths: str) -> list[str]:
-    return [f.path for f in wanted_files([RemoteFile(p, 1, p) for p in paths])]
+def names(*paths: str, weights: str = SAFETENSORS) -> list[str]:
+    files = [RemoteFile(p, 1, p) for p in paths]
+    return [f.path for f in wanted_files(files, weights)]
 
 
 def test_of_weights_in_several_formats_those_that_servers_read_are_wanted() -> None:
@@ -61,6 +64,35 @@ def test_of_weights_in_several_formats_those_that_servers_read_are_wanted() -> N
         "m-1.safetensors",
     ]
     assert names("a.json", *others) == ["a.json", *others]
+
+
+def test_of_two_formats_the_one_is_wanted_that_the_engine_reads() -> None:
+    both = ["config.json", "model.safetensors", "m-Q4_K_M.gguf", "old.bin"]
+    wanted = {
+        name: names(*both, weights=engine.weights)
+        for name, engine in ENGINES.items()
+    }
+    tensors = ["config.json", "model.safetensors"]
+    assert wanted == {
+        "VLLM": tensors,
+        "SGLang": tensors,
+        "LlamaCpp": ["config.json", "m-Q4_K_M.gguf"],
+    }
+    alone = ["config.json", "model.safetensors", "old.bin"]
+    assert names(*alone, weights=".gguf") == alone
+
+
+def test_what_is_complete_for_one_format_is_not_for_another(shelf: Shelf) -> None:
+    shelf.mark(COMMIT, FILES, tool="a tool")
+    other = Shelf(shelf.cache, ENGINES["LlamaCpp"].weights)
+    assert other.complete(COMMIT) is None
+    other.mark(COMMIT, FILES[:1], tool="a tool")
+    marker = other.complete(COMMIT)
+    assert marker is not None
+    assert dict(marker.files) == {"config.json": 2}
+    first = shelf.complete(COMMIT)
+    assert first is not None
+    assert len(first.files) == 2
 
 
 def test_safetensors_of_a_part_do_not_replace_the_weights_beside_its_folder() -> (

@@ -200,12 +200,14 @@ def _edited(recorded: Recorded) -> Recorded:
     return Recorded(f"{recorded.name}, edited", "unseen", body)
 
 
-def _archived(recorded: Recorded) -> Recorded:
+def _archived(
+    recorded: Recorded, status: str = "True", reason: str = Reason.WRITTEN
+) -> Recorded:
     """Record it again after the archive has marked it."""
     mark = {
         "type": ARCHIVED,
-        "status": "True",
-        "reason": Reason.WRITTEN,
+        "status": status,
+        "reason": reason,
         "message": "in s3://archive",
     }
     conditions = [*recorded.status["conditions"], mark]
@@ -213,7 +215,8 @@ def _archived(recorded: Recorded) -> Recorded:
         **recorded.body,
         "status": {**recorded.status, "conditions": conditions},
     }
-    return Recorded(f"{recorded.name}, archived", recorded.standing, body)
+    name = f"{recorded.name}, archived: {reason}"
+    return Recorded(name, recorded.standing, body)
 
 
 def _going_on() -> list[Recorded]:
@@ -322,6 +325,9 @@ def _failed() -> Mapping[str, Scene]:
             "'https://huggingface.co/models'"
         ),
         "model is gated": _died("OSError: You are trying to access a gated repo."),
+        "compile cache": _died(
+            "PermissionError: [Errno 13] Permission denied: '/compile-cache/4f/triton'"
+        ),
         "GPU memory": _died("torch.OutOfMemoryError: CUDA out of memory."),
         "KV cache": _died(
             "ValueError: To serve at least one request with the models's max seq len (40960), "
@@ -430,6 +436,7 @@ def _ended() -> list[Recorded]:
         _run("not judged", "bad", _not_judged()),
         valid,
         _archived(valid),
+        _archived(valid, "False", Reason.NOT_ARCHIVABLE),
         _edited(valid),
         _run("a record is lost", "good", _unstored()),
         _run("suspect", "good", OFTEN.with_spec(validity=SUSPECT)),

@@ -413,6 +413,38 @@ def test_servers_of_an_evicted_run_are_let_go_where_nothing_else_can_be_read() -
     assert unneeded_servers(measuring().facts()) == ()
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_an_eviction_goes_on_where_the_operator_may_use_kueue_no_more(
+    known: bool,
+) -> None:
+    """Half of the run is gone by then. It waits again, and says for what; the Workload, which may
+    not be deleted any more, goes with the run."""
+    noted = replace(told(measuring(), PREEMPTED).settled(), context=CONTEXT)
+    assert deleted(noted.decide()) == [
+        "Deployment",
+        "ConfigMap",
+        "Job",
+        "ConfigMap",
+    ]
+    gone = replace(noted, objects=(), pods=())
+    gone = told(gone, PREEMPTED) if known else gone
+    assert gone.decide().ending is None
+    waits = gone.settled().operator_restarted()
+    assert reason(waits.decide()) == "NoKueue"
+    assert waits.status["queue"]["evictions"] == 1
+    begun = replace(waits, labels=()).settled()
+    assert "Job" in kinds(begun.decide())
+
+
+def test_a_run_with_a_quota_goes_on_where_the_operator_may_use_kueue_no_more() -> (
+    None
+):
+    """Also where Kueue evicts it then: nobody tells the operator of that."""
+    decision = replace(told(measuring(), PREEMPTED), context=CONTEXT).decide()
+    assert (decision.delete, decision.ending) == ((), None)
+    assert decision.status.phase == "Running"
+
+
 # ---- the end
 
 

@@ -153,6 +153,13 @@ def test_gpus_that_others_hold_are_waited_for() -> None:
     assert placed(node("a"), node("b", gpus=4), pods=held, replicas=2).state == "Ok"
 
 
+def test_leader_and_workers_of_a_group_do_not_share_a_place() -> None:
+    found = placed(node("a", gpus=2), nodesPerReplica=3)
+    assert found.state == "Warning"
+    assert "2 of 3" in found.sentence
+    assert placed(node("a", gpus=2), node("b"), nodesPerReplica=3).state == "Ok"
+
+
 def affinity(*expressions: Json, field: str = "matchExpressions") -> Json:
     term = {"nodeSelectorTerms": [{field: list(expressions)}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": term}

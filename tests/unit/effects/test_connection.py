@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from benchrun.effects import (
     CONNECTIONS,
     RESOURCES,
     NotFound,
+    TooLarge,
     Unavailable,
     configuration,
     connection,
@@ -126,6 +127,30 @@ async def test_an_answer_that_does_not_come_in_time_is_unavailable(
             await exchange.connection.request(
                 "GET", "/metrics", limit_bytes=100, timeout_seconds=0.05
             )
+
+
+async def test_lines_come_as_they_are_sent_and_an_idle_stream_is_given_up() -> None:
+    head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+    parts = (b"3\r\none\r\n", b"6\r\n 1\ntwo\r\n", b"2\r\n\n3\r\n")
+    async with sending(head, *parts, stays=True) as url, connected(url) as exchange:
+        lines = exchange.connection.lines("/watch", query=(), idle_seconds=0.2)
+        assert [await anext(lines), await anext(lines)] == [b"one 1", b"two"]
+        with pytest.raises(Unavailable, match="GET /watch: TimeoutError"):
+            await anext(lines)
+
+
+async def test_a_line_without_an_end_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "MAX_OBJECT_BYTES", 1000)
+    async with (
+        answering(Answer(body=b"x" * 100_000)) as exchange,
+        aclosing(
+            exchange.connection.lines("/watch", query=(), idle_seconds=5)
+        ) as lines,
+    ):
+        with pytest.raises(TooLarge):
+            await anext(lines)
 
 
 async def test_a_refusal_is_read_no_further_than_its_sentence() -> None:

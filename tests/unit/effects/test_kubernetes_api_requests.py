@@ -1,6 +1,8 @@
 """What goes over the wire for each thing that the operator asks of the API server: method, path,
 query, forms and body."""
 
+import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -25,6 +27,7 @@ from benchrun.effects import (
     METADATA_LIST_ONLY,
     METADATA_ONLY,
     PAGE_BYTES,
+    ClusterError,
     Forbidden,
     NotFound,
     NotServed,
@@ -34,6 +37,7 @@ from benchrun.observe import Run, Sweep
 from benchrun_client.engines import ENGINES
 from unit.effects.scripted_api import (
     Answer,
+    Exchange,
     Json,
     Request,
     answering,
@@ -125,25 +129,79 @@ async def test_a_flavour_has_no_namespace() -> None:
 @pytest.mark.parametrize(
     ("items", "ahead"),
     [
-        ([{"metadata": {"name": "w"}, "positionInClusterQueue": 4}], 4),
-        ([{"metadata": {"name": "w"}, "positionInClusterQueue": -4}], 0),
-        ([{"metadata": {"name": "w"}, "positionInClusterQueue": "x"}], 0),
-        ([{"metadata": {"name": "other"}, "positionInClusterQueue": 4}], None),
-        ([None, 3], None),
-        (None, None),
+        ([{"metadata": {"name": "w"}, "positionInClusterQueue": 4}], {"w": 4}),
+        ([{"metadata": {"name": "w"}, "positionInClusterQueue": -4}], {"w": 0}),
+        ([{"metadata": {"name": "w"}, "positionInClusterQueue": "x"}], {"w": 0}),
+        ([None, 3], {}),
+        (None, {}),
     ],
 )
 async def test_a_place_in_a_queue_is_that_among_all_of_its_cluster_queue(
-    items: object, ahead: int | None
+    items: object, ahead: dict[str, int]
 ) -> None:
     async with answering(gives({"items": items})) as exchange:
-        assert await exchange.api.ahead_in_queue("lab", "gpus", "w") == ahead
+        assert await exchange.api.ahead_in_queue("lab", "gpus") == ahead
     (asked,) = exchange.requests
     assert asked.path == (
         "/apis/visibility.kueue.x-k8s.io/v1beta1/namespaces/lab/localqueues/gpus/"
         "pendingworkloads"
     )
     assert asked.query == {"limit": "1000"}
+
+
+async def watched(exchange: Exchange) -> list[tuple[str, object]]:
+    """Watch Workloads from version 7 on until the watch ends."""
+    found = exchange.api.watch(
+        "Workload", namespace="lab", selector="benchrun.dev/run", since="7"
+    )
+    return [(change, body["metadata"]["name"]) async for change, body in found]
+
+
+async def test_a_watch_is_of_changes_since_a_version() -> None:
+    events = [
+        {"type": change, "object": {"metadata": {"name": name}}}
+        for change, name in (("ADDED", "w"), ("MODIFIED", "v"), ("DELETED", "w"))
+    ]
+    body = b"".join(json.dumps(event).encode() + b"\n" for event in events)
+    async with answering(Answer(body=body)) as exchange:
+        assert await watched(exchange) == [
+            ("ADDED", "w"),
+            ("MODIFIED", "v"),
+            ("DELETED", "w"),
+        ]
+    (asked,) = exchange.requests
+    assert asked.path == "/apis/kueue.x-k8s.io/v1beta1/namespaces/lab/workloads"
+    assert (asked.query["watch"], asked.query["resourceVersion"]) == ("true", "7")
+    assert asked.query["labelSelector"] == "benchrun.dev/run"
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (refuses(403), 403),
+        (gives({"type": "ERROR", "object": {"code": 410, "message": "old"}}), 410),
+        (gives({"type": "ADDED", "object": 3}), None),
+        (Answer(body=b"[]"), None),
+    ],
+    ids=["refused", "too old", "no object", "no event"],
+)
+async def test_a_watch_that_can_not_go_on_is_an_error(
+    answer: Answer, code: int | None
+) -> None:
+    line = replace(answer, body=answer.body + b"\n")
+    async with answering(line) as exchange:
+        with pytest.raises(ClusterError) as ended:
+            await watched(exchange)
+    assert ended.value.code == code
+
+
+async def test_the_version_of_a_collection_is_that_of_an_empty_list() -> None:
+    async with answering(
+        gives({"metadata": {"resourceVersion": "42"}})
+    ) as exchange:
+        assert await exchange.api.version("Workload", namespace=None) == "42"
+    (asked,) = exchange.requests
+    assert asked.query == {"limit": "1"}
 
 
 async def test_a_run_is_cancelled_by_a_patch_of_that_very_run() -> None:

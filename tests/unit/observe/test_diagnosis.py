@@ -333,6 +333,25 @@ def tail(log: str) -> str:
             gone("OutOfnvidia.com/gpu"),
             id="refused by its node",
         ),
+        # the claim for what is compiled
+        *(
+            pytest.param(
+                "CompileCacheFailed",
+                True,
+                "server.compileCacheClaim",
+                ended(1, f"{error}: '/compile-cache/4f0a/{path}'"),
+                id=f"compile cache, {number}",
+            )
+            for number, path, error in (
+                (
+                    13,
+                    "vllm/torch_compile_cache",
+                    "PermissionError: [Errno 13] Permission denied",
+                ),
+                (30, "triton/x.tmp", "OSError: [Errno 30] Read-only file system"),
+                (28, "inductor/y", "OSError: [Errno 28] No space left on device"),
+            )
+        ),
         # what keeps happening
         pytest.param(
             "CrashLoop",
@@ -407,6 +426,17 @@ def test_a_failing_server(
         pytest.param(
             ended(1, "something", restarts=0),
             id="one end that nobody knows: the next try may do",
+        ),
+        pytest.param(
+            ended(1, "PermissionError: [Errno 13] Permission denied: '/models/m'"),
+            id="a file that is not of the compile cache",
+        ),
+        pytest.param(
+            ended(
+                1,
+                "FileNotFoundError: [Errno 2] No such file: '/compile-cache/4f/a'",
+            ),
+            id="a file of the compile cache that is only missing",
         ),
         pytest.param(
             ended(1, "something", restarts=1, restarted=True),

@@ -28,10 +28,17 @@ from benchrun.effects import (
 from benchrun.names import KIND
 from benchrun.observe import Declared, untrusted_json as raw
 from benchrun.runtime.indexes import Indexes
+from benchrun.runtime.queued_workloads import QueuedWorkloads
 from benchrun.runtime.watching import Lister
 from unit.runtime.bodies import NAMESPACE
 
 Json = dict[str, Any]
+
+
+Watch = tuple[
+    str, str | None, asyncio.Queue[tuple[str, Json] | ClusterError | None]
+]
+"""Kind, namespace and what is told: changes, then an error or None, which end it."""
 
 
 class MemoryCluster(KubernetesApi):
@@ -56,14 +63,25 @@ class MemoryCluster(KubernetesApi):
         self.image_pulls: tuple[Json, ...] = ()
         self.exporters: dict[str, ExporterPod] = {}
         self.addresses: tuple[str, ...] = ()
-        self.ahead: int | None = None  # how many are ahead in every queue
+        self.ahead: dict[str, int] = {}  # in every queue, by Workload
+        self.watches: list[Watch] = []  # that are open
         self._version = 1000
 
     def add(self, kind: str, body: Json) -> Json:
         """Put an object there, as another client would."""
         meta = body["metadata"]
         self.objects[kind, meta["namespace"], meta["name"]] = body
+        self._tell(kind, "MODIFIED", body)
         return body
+
+    def remove(self, kind: str, name: str, namespace: str = NAMESPACE) -> None:
+        """Let an object go, as another client would."""
+        self._tell(kind, "DELETED", self.objects.pop((kind, namespace, name)))
+
+    def _tell(self, kind: str, change: str, body: Json) -> None:
+        for of, namespace, changes in self.watches:
+            if of == kind and namespace in (None, body["metadata"]["namespace"]):
+                changes.put_nowait((change, body))
 
     def writes(self) -> list[tuple[str, ...]]:
         """Return the requests that changed something, in order."""
@@ -135,11 +153,27 @@ class MemoryCluster(KubernetesApi):
     async def resource_flavor(self, name: str) -> Json:
         return await self.get("ResourceFlavor", namespace="", name=name)
 
-    async def ahead_in_queue(
-        self, namespace: str, queue: str, workload: str
-    ) -> int | None:
-        self._ask("place", queue, workload)
+    async def ahead_in_queue(self, namespace: str, queue: str) -> dict[str, int]:
+        self._ask("place", namespace, queue)
         return self.ahead
+
+    async def version(self, kind: str, *, namespace: str | None) -> str:
+        self._ask("version", kind, namespace or "*")
+        return str(self._version)
+
+    async def watch(
+        self, kind: str, *, namespace: str | None, selector: str, since: str
+    ) -> AsyncIterator[tuple[str, Json]]:
+        self._ask("watch", kind, namespace or "*", since)
+        watch: Watch = (kind, namespace, asyncio.Queue())
+        self.watches.append(watch)
+        try:
+            while isinstance(change := await watch[-1].get(), tuple):
+                yield change
+            if change is not None:
+                raise change
+        finally:
+            self.watches.remove(watch)
 
     async def get(self, kind: str, *, namespace: str, name: str) -> Json:
         self._ask("get", kind, name)
@@ -269,3 +303,10 @@ async def list_everything(
 ) -> None:
     """Bring the indexes up to date with the cluster, as far as it can be read."""
     await Lister(cluster, indexes, namespaces).list_all()
+
+
+def no_workloads() -> QueuedWorkloads:
+    """Return what follows Workloads where there are none."""
+    return QueuedWorkloads(
+        cluster=MemoryCluster(), indexes=Indexes(), enqueue=lambda _: None
+    )

@@ -7,10 +7,13 @@ import pytest
 from benchrun.api import BenchmarkRunStatus, as_json, timestamp
 from benchrun.effects import Unavailable
 from benchrun.observe import run_key
+from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import WaitMetrics
 from benchrun.runtime.queue import Later
+from benchrun.runtime.watching import Lister
 from prometheus_client import CollectorRegistry
 from unit.runtime.bodies import NAMESPACE
+from unit.runtime.fenced import Fenced
 from unit.runtime.scene import ENDED, NOW, Scene, manifest
 
 
@@ -124,3 +127,32 @@ def test_the_longest_wait_of_a_namespace_is_shown() -> None:
         )
         == 90
     )
+
+
+async def test_a_namespace_that_can_t_be_read_has_no_wait() -> None:
+    """Whether its runs still wait, or exist, is not known."""
+    cluster = Fenced("other")
+    cluster.fenced.clear()
+    lister = Lister(cluster, Indexes(), ("lab", "other"))
+    waits = WaitMetrics(lambda: NOW, is_readable=lister.is_readable)
+    for namespace in ("lab", "other"):
+        memory = waits.runs.of(run_key(namespace, "first"), "first")
+        memory.waits_since = NOW - timedelta(seconds=90)
+    registry = CollectorRegistry()
+    registry.register(waits)
+
+    def shown() -> list[float | None]:
+        name = "benchrun_longest_wait_seconds"
+        return [
+            registry.get_sample_value(name, {"namespace": namespace})
+            for namespace in ("lab", "other")
+        ]
+
+    await lister.list_all()
+    assert shown() == [90, 90]
+    cluster.fenced.add("other")
+    await lister.list_all()
+    assert shown() == [90, None]
+    cluster.fenced.clear()
+    await lister.list_unreadable()
+    assert shown() == [90, 90]

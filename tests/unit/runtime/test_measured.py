@@ -21,7 +21,7 @@ from unit.measure.records import sealed_bytes
 from unit.runtime.bodies import KEY, NAMESPACE, UID
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import in_fast_time, passing
-from unit.runtime.memory_cluster import MemoryCluster
+from unit.runtime.memory_cluster import MemoryCluster, no_workloads
 from unit.runtime.scene import SCRAPE, Scene, sample
 from unit.runtime.test_client_polling import TARGET, answer, sealed
 
@@ -50,6 +50,7 @@ class Background:
             telemetry=Telemetry(),
             indexes=Indexes(),
             enqueue=lambda key: None,
+            workloads=no_workloads(),
             measured=measured,
         )
 

@@ -14,6 +14,7 @@ from benchrun.effects import ClusterError, FetchError, Forbidden, Unavailable
 from benchrun.observe import Key, Run, run_key
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
+from benchrun.runtime.queued_workloads import QueuedWorkloads
 from benchrun.runtime.sessions import (
     FIRST_RESTART_SECONDS,
     GROUP_SECONDS,
@@ -60,7 +61,13 @@ class Background:
         self.telemetry = Telemetry()
         self.enqueued: list[Key] = []
         self.memory = RunMemory(uid=UID)
+        self.workloads = QueuedWorkloads(
+            cluster=self.cluster,
+            indexes=self.indexes,
+            enqueue=self.enqueued.append,
+        )
         self.sessions = Sessions(
+            workloads=self.workloads,
             cluster=self.cluster,
             fetcher=self.web,
             now=loop_now,
@@ -403,66 +410,23 @@ async def test_servers_of_one_node_are_no_groups(background: Background) -> None
 # ------------------------------------------------------------------------------------------------
 
 QUEUED = QueuedWorkload(names.queued_name("chat", UID, 1), 1, "gpus")
-PLACE = ("place", "gpus", QUEUED.name)
-
-
-def admissions(background: Background) -> list[bool]:
-    """Of the Workloads that are known, whether each is admitted."""
-    return [
-        child.quota.is_admitted
-        for child in background.indexes.children(KEY).objects
-        if child.kind == WORKLOAD and child.quota is not None
-    ]
 
 
 @scenario
-async def test_a_workload_is_seen_to_come_change_and_go(
+async def test_a_run_is_told_of_its_workload_also_where_nothing_else_is_followed(
     background: Background,
 ) -> None:
-    """Also where nothing else of the run is followed."""
+    watching = asyncio.create_task(background.workloads.watch(None))
+    await passing(1)
+    background.follow(queued=QUEUED)
     collected = background.memory.collected
-    background.follow(queued=QUEUED)
-    await passing(1)
-    assert collected.gone_workloads == {1}
-    there = background.cluster.add(WORKLOAD, child_body(QUEUED.name))
-    await passing(2 * GROUP_SECONDS)
-    assert (admissions(background), collected.gone_workloads) == ([False], set())
-    held = [
-        {"type": type_, "status": "True"} for type_ in ("QuotaReserved", "Admitted")
-    ]
-    change = {"status": {"conditions": held}}
-    background.cluster.change(WORKLOAD, there, change)
-    background.enqueued.clear()
-    await passing(2 * GROUP_SECONDS)
-    assert admissions(background) == [True]
-    assert background.enqueued == [KEY]
-    del background.cluster.objects[WORKLOAD, NAMESPACE, QUEUED.name]
-    await passing(2 * GROUP_SECONDS)
-    assert (admissions(background), collected.gone_workloads) == ([], {1})
+    assert (len(background.sessions), collected.gone_workloads) == (1, {1})
     background.follow()
-    asked = len(background.cluster.log)
-    await passing(60)
-    assert len(background.cluster.log) == asked
-
-
-@scenario
-async def test_the_place_in_the_queue_is_looked_up_less_often_and_only_while_waiting(
-    background: Background,
-) -> None:
     background.cluster.add(WORKLOAD, child_body(QUEUED.name))
-    background.cluster.ahead = 3
-    background.follow(queued=QUEUED)
-    await passing(1)
-    assert background.memory.collected.places == {1: 3}
     await passing(60)
-    assert 2 <= background.cluster.log.count(PLACE) <= 4
-    background.cluster.ahead = None
-    await passing(60)
-    assert background.memory.collected.places == {}
-    before = background.cluster.log.count(PLACE)
-    background.follow(queued=replace(QUEUED, queue=None))
-    await passing(120)
-    assert background.cluster.log.count(PLACE) == before
+    assert (len(background.sessions), collected.gone_workloads) == (0, {1})
+    watching.cancel()
+    await asyncio.wait([watching])
 
 
 # ---- pods that answer no more, while their watch may be silent

@@ -26,7 +26,7 @@ from unit.decide.scenes import Scene
 from unit.judge.specs import spec, workload
 from unit.measure.records import load_point, record, requests
 from unit.plan.specs import spec_body
-from unit.runtime.memory_cluster import MemoryCluster
+from unit.runtime.memory_cluster import MemoryCluster, no_workloads
 
 USERS = 4
 RUNNING = 2  # So many of them run, the others wait.
@@ -103,6 +103,7 @@ async def _runs(
         telemetry=Telemetry(),
         indexes=Indexes(),
         enqueue=lambda key: None,
+        workloads=no_workloads(),
     )
     memories = {name: RunMemory(uid=name) for name in urls}
     for name, url in urls.items():

@@ -565,3 +565,15 @@ def test_single_runs_stand_on_the_metrics_page_only_where_that_was_requested(
     assert ('run="chat"' in page) is enabled
     assert ('run="done"' in page) is enabled
     assert f'namespace="{NAMESPACE}"' in page or not enabled
+
+
+@pytest.mark.parametrize("kueue", [True, False])
+def test_workloads_are_watched_where_runs_may_use_queues(
+    cluster: Fenced, kueue: bool
+) -> None:
+    async def seen() -> None:
+        async with running(SETTINGS.model_copy(update={"kueue": kueue})):
+            watched = [each[1] for each in cluster.log if each[0] == "watch"]
+            assert watched == (["Workload"] if kueue else [])
+
+    run_fast(seen())

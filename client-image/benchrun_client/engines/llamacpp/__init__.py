@@ -32,6 +32,7 @@ LLAMACPP = Engine(
     module_before_serve=None,
     port=launch.PORT,
     user=launch.USER,
+    weights=".gguf",
     environment=launch.ENVIRONMENT,
     development_mode=None,
     nodes=None,

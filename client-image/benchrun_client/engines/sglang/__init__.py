@@ -20,6 +20,7 @@ SGLANG = Engine(
     module_before_serve=None,
     port=launch.PORT,
     user=launch.USER,
+    weights=".safetensors",
     environment=launch.ENVIRONMENT,
     compile_caches={},
     development_mode=None,  # a server always opens /flush_cache

@@ -33,6 +33,7 @@ VLLM = Engine(
     module_before_serve=launch.API_SERVER,
     port=launch.PORT,
     user=launch.USER,
+    weights=".safetensors",
     environment=launch.ENVIRONMENT,
     compile_caches=launch.COMPILE_CACHES,
     development_mode="VLLM_SERVER_DEV_MODE",

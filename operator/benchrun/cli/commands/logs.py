@@ -25,6 +25,7 @@ DEFAULT_TAIL = 100
 MAX_TAIL_CHARACTERS = 8192
 # Seconds between two checks for new pods and for the end of the run.
 LOOK_AGAIN_SECONDS = 2.0
+LOOK_BESIDE_SECONDS = 10.0  # The same, while a log is printed.
 
 
 @dataclass(slots=True)
@@ -50,21 +51,29 @@ class _Logs:
         await asyncio.gather(*(self._follow(role) for role in self.roles))
 
     async def _follow(self, role: str) -> None:
-        """Print the logs of a role's pods until the run has ended.
+        """Print the logs of a role's pods, all at once, until the run has ended.
 
         A container that restarts writes a new log, which is printed, too.
         """
         read: set[tuple[str, int]] = set()
+        following: set[asyncio.Task[None]] = set()
         has_ended = False
-        while not has_ended:
-            has_ended = await asyncio.to_thread(self._has_ended)
-            pods = await asyncio.to_thread(_with_log, self.kubectl, self.run, role)
-            new = [pod for pod in pods if (pod.uid, pod.restarts) not in read]
-            for pod in new:
-                await self._print(pod, pods, "--follow")
-                read.add((pod.uid, pod.restarts))
-            if not new and not has_ended:
-                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        try:
+            while following or not has_ended:
+                has_ended = has_ended or await asyncio.to_thread(self._has_ended)
+                pods = await asyncio.to_thread(
+                    _with_log, self.kubectl, self.run, role
+                )
+                for pod in pods:
+                    if (pod.uid, pod.restarts) not in read:
+                        read.add((pod.uid, pod.restarts))
+                        printing = self._print(pod, pods, "--follow")
+                        following.add(asyncio.create_task(printing))
+                following = await _first_ended(following, wait=not has_ended)
+        finally:
+            for task in following:
+                task.cancel()
+            await asyncio.gather(*following, return_exceptions=True)
 
     def _has_ended(self) -> bool:
         body = self.kubectl.find(self.run.name)
@@ -85,7 +94,7 @@ class _Logs:
         """
         lead = (
             f"{pod.role if len(pods) == 1 else pod.name} | "
-            if len(self.roles) > 1
+            if len(self.roles) > 1 or len(pods) > 1
             else ""
         )
         container = view_builders.main_container(pod.role)
@@ -105,6 +114,26 @@ class _Logs:
         except errors.KubectlError as error:
             if error.trouble != "NotFound":
                 raise
+
+
+async def _first_ended(
+    following: set[asyncio.Task[None]], *, wait: bool
+) -> set[asyncio.Task[None]]:
+    """Wait until a log has ended, or a pod may be new; return the logs that go on.
+
+    Without logs, `wait` says whether one may come. Raises KubectlError.
+    """
+    if not following:
+        await asyncio.sleep(LOOK_AGAIN_SECONDS if wait else 0)
+        return following
+    done, left = await asyncio.wait(
+        following,
+        timeout=LOOK_BESIDE_SECONDS,
+        return_when=asyncio.FIRST_COMPLETED,
+    )
+    for task in done:
+        task.result()
+    return left
 
 
 def _with_log(

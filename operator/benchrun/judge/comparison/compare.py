@@ -39,6 +39,7 @@ from benchrun.judge.explain.waiting import percent
 from benchrun.judge.throughput import compared_figure
 from benchrun.measure import log_ratio_percent, response_to_load
 from benchrun.observe import Run
+from benchrun.plan import COMPILE_CLAIM
 
 
 class Compared(NamedTuple):
@@ -200,6 +201,21 @@ class Pair(NamedTuple):
     """The hypotheses to test, or why the load point may not be compared."""
 
 
+NO_CACHE = "none"
+
+
+def _compile_caches(run: MeasuredRun) -> set[str]:
+    """Return whether what each of the run's servers compiled came from a claim, as far as known."""
+    started = run.spec.started
+    claim = None if started is None else started.compile_cache_claim
+    return {
+        server.startup.compiled
+        or ("not known" if claim or COMPILE_CLAIM in server.defaults else NO_CACHE)
+        for server in run.status.servers
+        if server.startup is not None
+    }
+
+
 def start_pair(before: Side, after: Side) -> Pair:
     """Build the hypothesis on the start of the servers."""
     alone = next(
@@ -209,12 +225,11 @@ def start_pair(before: Side, after: Side) -> Pair:
         reason = f"{alone.name} measured an endpoint, which it did not start"
         return Pair(api.STARTUP, before, after, reason)
     kinds = {
-        server.startup.compiled: run.name
-        for run in (*before, *after)
-        for server in run.status.servers
-        if server.startup is not None and server.startup.compiled is not None
+        kind: run.name for run in (*before, *after) for kind in _compile_caches(run)
     }
-    if len(kinds) > 1:
+    # Without a cache a server compiles, as it does beside a cold one; what is not known may be
+    # either.
+    if len(kinds) > 1 and kinds.keys() != {"Cold", NO_CACHE}:
         said = ", ".join(f"{kind} in {name}" for kind, name in kinds.items())
         return Pair(api.STARTUP, before, after, f"compile cache: {said}"[:300])
     figures = start_figure(before), start_figure(after)

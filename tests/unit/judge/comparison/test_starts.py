@@ -7,6 +7,7 @@ import pytest
 from benchrun.api import KEYS, STARTUP
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.figures import time_to_ready
+from benchrun.plan import COMPILE_CLAIM
 from unit.judge.comparison.sides import LOAD_POINT, compared, run, words
 from unit.plan.specs import spec, spec_body
 from unit.sweep.test_table import tabled
@@ -118,6 +119,55 @@ def test_servers_that_compiled_are_not_compared_with_those_that_did_not() -> Non
         assert part in (point.reason or "")
     (alike,) = compared(cold[:2], cold[2:], "TimeToReady").load_points
     assert alike.reason is None
+
+
+def kept(
+    prefix: str, compiled: str | None, *, claim: str = "", **server: Any
+) -> Sequence[MeasuredRun]:
+    """Return fresh servers whose log says this of a compile cache that their spec names."""
+    startup = {"imagePullSeconds": 0} | (
+        {} if compiled is None else {"compiled": compiled}
+    )
+    body = spec_body()
+    body["server"]["compileCacheClaim"] = claim
+    return [
+        run(
+            f"{prefix}{n}",
+            run_spec=spec(**body),
+            server={"secondsToReady": 60.0 + n, "startup": startup} | server,
+        )
+        for n in range(4)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        pytest.param(kept("w", "Warm"), kept("n", None), "none in n", id="warm"),
+        pytest.param(kept("c", "Cold"), kept("n", None), None, id="cold"),
+        pytest.param(kept("m", None), kept("n", None), None, id="neither"),
+        pytest.param(
+            kept("w", "Warm"),
+            kept("u", None, claim="kept"),
+            "not known in u",
+            id="unknown",
+        ),
+        pytest.param(
+            kept("c", "Cold"),
+            kept("p", None, defaults={COMPILE_CLAIM: "kept"}),
+            "not known in p",
+            id="unknown, of the platform",
+        ),
+    ],
+)
+def test_a_warm_start_is_not_compared_with_one_that_compiled(
+    one: Sequence[MeasuredRun], other: Sequence[MeasuredRun], said: str | None
+) -> None:
+    """Without a claim a server compiles as a cold one does."""
+    for sides in ((one, other), (other, one)):
+        (point,) = compared(*sides, "TimeToReady").load_points
+        assert (point.reason is None) == (said is None), point.reason
+        assert (said or "") in (point.reason or "")
 
 
 def test_an_endpoint_has_no_start() -> None:
