@@ -177,6 +177,9 @@ class ServeArgs:
         """Return the flags that set a switch, and whether each turns it on."""
         name = self.flag(which)
         turns = {} if name is None else {name: True, f"no-{name}": False}
+        verb, between, rest = (name or "").partition(self.engine.flag_separator)
+        if rest and verb in _OPPOSITES:  # vLLM 0.33 and later.
+            turns[f"{_OPPOSITES[verb]}{between}{rest}"] = False
         off = (
             self.engine.flags_off.get(which)
             if isinstance(which, EngineSetting)
@@ -185,6 +188,7 @@ class ServeArgs:
         return turns if off is None else {**turns, off: False}
 
 
+_OPPOSITES = {"enable": "disable", "disable": "enable"}
 SHORTEST_BEGINNING = 4
 
 
