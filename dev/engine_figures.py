@@ -1,8 +1,25 @@
-"""The table of server figures by engine, for `docs/engines.md`: has it, or absent."""
+"""The tables of figures and of findings by engine, for `docs/engines.md`: has it, or absent.
 
-from benchrun.api.server_figures import ROLE_FIGURES, RoleFigures
-from benchrun_client.contract import START_TIME
-from benchrun_client.engines import ENGINES, Engine
+Which findings an engine allows is judged: the rules read a record and samples that have everything
+an engine says, and what they could not check for want of it is absent.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+from benchrun.api import Code, ServerStatus
+from benchrun.api.server_figures import ROLE_FIGURES, SAMPLE_FIGURES, RoleFigures
+from benchrun.api.status import CompiledKernels
+from benchrun.judge.results import results
+from benchrun_client.contract import (
+    PROCESS_CPU,
+    START_TIME,
+    RequestColumns,
+    ServerEdge,
+)
+from benchrun_client.engines import ENGINES, Engine, EngineName
+from unit.judge.specs import spec, workload
+from unit.measure.records import edge, load_point, record, requests, sample, served
 
 HAS = "yes"
 ABSENT = "-"
@@ -20,14 +37,106 @@ _OF_RECORDS = {
 
 
 def table() -> str:
-    """Return the table as Markdown."""
-    names = sorted(ENGINES, key=lambda name: (name != "VLLM", ENGINES[name].name))
-    engines = [ENGINES[name] for name in names]
-    head = " | ".join(engine.name for engine in engines)
-    rows = [*_figures(engines), *_counters(engines), _starts(engines)]
-    return (
-        f"| of a server | {head} |\n|---|{'---|' * len(engines)}\n{''.join(rows)}"
+    """Return both tables as Markdown."""
+    engines = [ENGINES[name] for name in _names()]
+    figures = [*_figures(engines), *_counters(engines), _starts(engines)]
+    return f"{_head('of a server')}{''.join(figures)}\n{_head('finding')}{''.join(_findings())}"
+
+
+def _names() -> list[EngineName]:
+    return sorted(ENGINES, key=lambda name: (name != "VLLM", ENGINES[name].name))
+
+
+def _head(what: str) -> str:
+    """Return the head of a table, and below it where each engine's names were seen."""
+    engines = [ENGINES[name] for name in _names()]
+    named, seen = (
+        " | ".join(each)
+        for each in ([e.name for e in engines], [e.seen for e in engines])
     )
+    lines = (
+        f"| {what} | {named} |",
+        f"|---|{'---|' * len(engines)}",
+        f"| seen | {seen} |",
+    )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _findings() -> list[str]:
+    unchecked = [_unchecked(name) for name in _names()]
+    lacking = set().union(*unchecked)
+    every = [code for code in Code if code in lacking]
+    rest = len(Code) - len(every)
+    return [
+        *(
+            _row(
+                f"[{code}](findings/{code}.md)",
+                [code not in of for of in unchecked],
+            )
+            for code in every
+        ),
+        _row(f"the other {rest}", [True] * len(unchecked)),
+    ]
+
+
+REQUESTS = 200
+
+
+def _unchecked(name: EngineName) -> set[str]:
+    """Return the findings that can't be checked with what two servers of this engine say.
+
+    They are idle beside a load of ten seconds, so that nothing else is missing.
+    """
+    engine = ENGINES[name]
+    sent = requests(
+        ttft_us=[20_000] * REQUESTS,
+        e2el_us=[120_000] * REQUESTS,
+        output_tokens=[11] * REQUESTS,
+        start_us=[50_000 * place for place in range(REQUESTS)],
+    )
+    edges = [
+        _said(address, sent, engine) for address in ("10.0.0.8:1", "10.0.0.9:1")
+    ]
+    silent: dict[str, Any] = dict.fromkeys(SAMPLE_FIGURES.keys() - _samples(engine))
+    samples = [
+        replace(sample(1000.0 + second, pod=each.address), **silent)
+        for second in range(-1, 12)
+        for each in edges
+    ]
+    logged = (
+        None if engine.compilations is None else CompiledKernels(count=0, at=[])
+    )
+    judged = results(
+        [load_point()],
+        [record(servers=tuple(edges), requests=sent)],
+        samples,
+        spec=spec(
+            endpoint={"url": "http://server", "engine": name},
+            workloads=[workload(requests=REQUESTS)],
+        ),
+        servers=[ServerStatus(role="server", engine=name, compilations=logged)],
+    )
+    told = next(
+        (e.evidence for e in judged.findings if e.code == Code.NOT_CHECKED), None
+    )
+    return set(told or {}) & {*Code}
+
+
+def _said(address: str, sent: RequestColumns, engine: Engine) -> ServerEdge:
+    """Return a server of this engine that answered half of the requests, by what it counts."""
+    known = _read(engine)
+    if "start_time" in engine.sample_series:  # With the other series of a process.
+        known |= {START_TIME, PROCESS_CPU}
+    rises = {counter: total / 2 for counter, total in served(sent).items()}
+    whole = edge(address, rises=rises | {PROCESS_CPU: 3.0})
+    said = {
+        side: {
+            key: value for key, value in (counters or {}).items() if key in known
+        }
+        for side, counters in (("before", whole.before), ("after", whole.after))
+    }
+    same = {"version": "1", "settings": "digest", "models": "m"}
+    return whole.model_copy(update=said | same)
 
 
 def _figures(engines: list[Engine]) -> list[str]:

@@ -193,7 +193,10 @@ def exports_page() -> str:
 
 
 def engines_page() -> str:
-    """Return the page of engines, its table of figures made anew from what each engine has."""
+    """Return the page of engines, its tables made anew from what each engine has."""
+    sys.path.append(
+        str(ROOT / "tests")
+    )  # The table of findings is judged from records of tests.
     from dev.engine_figures import table
 
     source = f"<!-- Generated from client-image/benchrun_client/engines by: {COMMAND} -->\n\n"

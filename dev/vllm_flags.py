@@ -12,15 +12,19 @@ from importlib.metadata import version
 from pathlib import Path
 
 from vllm.benchmarks.serve import add_cli_args
-from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
+try:  # 0.33 and later
+    from vllm.entrypoints.common.cli_args import make_arg_parser
+except ImportError:
+    from vllm.entrypoints.launchers.cli_args import make_arg_parser
 
-def described(action: argparse.Action) -> dict[str, object]:
+
+def described(action: argparse.Action, names: list[str]) -> dict[str, object]:
     """Describe one flag: its names, how many values it takes, and which values are allowed."""
     takes = {0: "nothing", None: "one", "?": "maybe"}.get(action.nargs, "many")
     told: dict[str, object] = {
-        "names": sorted(action.option_strings, key=len, reverse=True),
+        "names": sorted(names, key=len, reverse=True),
         "takes": takes,
     }
     if action.choices:
@@ -64,9 +68,11 @@ def main(folder: Path) -> None:
     """Write the table of the installed version into `folder`."""
     release = version("vllm").partition("+")[0]
     parser = make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
-    flags = [
-        described(action) for action in parser._actions if action.option_strings
-    ]
+    # Some names are accepted, and hidden from an action's own: --no-enable-x, from 0.33 on.
+    names: dict[argparse.Action, list[str]] = {}
+    for name, action in parser._option_string_actions.items():
+        names.setdefault(action, []).append(name)
+    flags = [described(action, of) for action, of in names.items()]
     lines = ",\n".join(
         json.dumps(flag)
         for flag in sorted(flags, key=lambda flag: str(flag["names"]))

@@ -30,6 +30,7 @@ BadInput = Literal[
     "DatasetTooSmall",
     "PromptTooLong",
     "ModelNotServed",
+    "EngineMismatch",
 ]
 """Reasons caused by the user's input; the same plan will fail again."""
 Trouble = Literal[

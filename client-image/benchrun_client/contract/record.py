@@ -15,6 +15,7 @@ from benchrun_client.contract.base import (
     Count,
     Finite,
     Hex,
+    LeavesOut,
     Message,
     Micros,
     Number,
@@ -121,8 +122,10 @@ class RequestColumns(Message):
         return self
 
 
-class ServerEdge(Message):
+class ServerEdge(LeavesOut):
     """Counters of one server pod before and after the stage."""
+
+    left_out = frozenset({"engines"})
 
     address: str = Field(max_length=300)
     # One of server, prefill, decode and proxy.
@@ -138,6 +141,9 @@ class ServerEdge(Message):
     """Models from /v1/models with name, root, parent and max_model_len; None if unknown."""
     served: ServedModel | None = None
     """The entry of /v1/models for the model of the requests; None if the server lists no model."""
+    engines: ShortText | None = None
+    """Names of the engines whose series its metrics page has, with commas; None if it has none, or
+    was not read."""
 
 
 class CacheReset(Message):

@@ -19,6 +19,7 @@ from benchrun_client.engines.engine import (
 from benchrun_client.engines.llamacpp import LLAMACPP
 from benchrun_client.engines.settings import EngineSetting
 from benchrun_client.engines.sglang import SGLANG
+from benchrun_client.engines.trtllm import TRTLLM
 from benchrun_client.engines.vllm import VLLM
 
 __all__ = [
@@ -34,10 +35,11 @@ __all__ = [
     "Transfer",
 ]
 
-EngineName = Literal["LlamaCpp", "SGLang", "VLLM"]
+EngineName = Literal["LlamaCpp", "SGLang", "TensorRTLLM", "VLLM"]
 """Names of the engines in specs and plans."""
 ENGINES: Mapping[EngineName, Engine] = {
     "LlamaCpp": LLAMACPP,
     "SGLang": SGLANG,
+    "TensorRTLLM": TRTLLM,
     "VLLM": VLLM,
 }

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Literal, Self
 
 from benchrun_client.engines.settings import EngineSetting
 
@@ -99,6 +99,7 @@ class Engine:
     """One server engine. A value that an engine does not have is None or empty."""
 
     name: str  # As its makers write it.
+    seen: str  # Where the names below were seen, for the documentation: "real, CPU: 0.32".
 
     # How it is started.
     command: tuple[str, ...]
@@ -132,6 +133,7 @@ class Engine:
     """Flag that hides something from the operator -> the consequence, for a warning."""
     flag_spellings: Mapping[str, str]
     """Other spelling of a flag, with dashes -> its long name without them."""
+    flag_separator: Literal["-", "_"]  # Between the words of a flag's long name.
     readable_flags: frozenset[str]
     """Long names, without dashes, of the flags whose values are read. The beginning of a name is
     taken for the name if no other name begins so."""
@@ -167,6 +169,9 @@ class Engine:
     """Return whether the body of an answer with status 200 says that the prefix cache was reset."""
 
     # Its metrics.
+    series_begin: (
+        str  # What the names of its own series begin with, and no other engine's.
+    )
     sample_series: Mapping[str, tuple[str, ...]]
     """Name of a figure in the operator's samples -> names of its series, newest first. If an
     endpoint has several of them, only one is counted."""
@@ -182,15 +187,15 @@ class Engine:
     """Counters whose series are missing until the first event. They count as 0 if the metrics have
     the counter `request_success_total`."""
     # The series whose labels are the server's settings.
-    settings_series: str | None
+    settings_series: tuple[str, ...]
     measured_settings: frozenset[str]
     """Labels of `settings_series` that are not settings: they differ slightly between equal
     servers."""
     cache_tokens: Callable[[Mapping[str, str]], int | None]
     """Return the number of tokens of one engine process's KV cache, from the labels of
     `settings_series`."""
-    cache_tokens_series: str | None
-    """The series whose value is that number, if the labels do not have it."""
+    cache_tokens_series: tuple[str, ...]
+    """The series whose values, multiplied, are that number, if the labels do not have it."""
 
     # Its log.
     # Start of each line; lines of one message share it.

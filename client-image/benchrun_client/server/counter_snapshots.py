@@ -19,7 +19,7 @@ from typing import Any
 import aiohttp
 
 from benchrun_client import contract
-from benchrun_client.engines import Engine
+from benchrun_client.engines import ENGINES, Engine
 from benchrun_client.failures import shorten
 from benchrun_client.http_session import (
     MODELS_PATH,
@@ -260,6 +260,7 @@ async def identify(
     answered = await _json(session, base + engine.version_path)
     listed = await _json(session, base + MODELS_PATH)
     known = answered if isinstance(answered, dict) else {}
+    engines = speaking(metrics or "", engine.metrics_path)
     version = _text(known.get(engine.version_key))
     return contract.ServerEdge(
         address=host_and_port(metrics_url),
@@ -274,7 +275,20 @@ async def identify(
         ),
         models=models_text(listed),
         served=served_model(listed, model),
+        engines=", ".join(each.name for each in engines) or None,
     )
+
+
+def speaking(page: str, path: str) -> list[Engine]:
+    """Return the engines whose series a page has, of those that have their metrics at this path."""
+    here = [each for each in ENGINES.values() if each.metrics_path == path]
+    beginnings = tuple(each.series_begin for each in here)
+    own = [line for line in page.splitlines() if line.startswith(beginnings)]
+    return [
+        each
+        for each in here
+        if any(line.startswith(each.series_begin) for line in own)
+    ]
 
 
 async def _json(session: aiohttp.ClientSession, url: str) -> Any:
@@ -359,8 +373,9 @@ def settings_digest(
     It is the first 32 hexadecimal digits of a SHA-256. Equally configured servers have the same
     digest.
     """
-    if engine.settings_series is None:
+    if not engine.settings_series:
         return _digest(json.dumps(sorted(answered.items()))) if answered else None
+    starts = tuple(f"{series}{{" for series in engine.settings_series)
     configurations = {
         tuple(
             sorted(
@@ -370,7 +385,7 @@ def settings_digest(
             )
         )
         for line in metrics.splitlines()
-        if line.startswith(engine.settings_series + "{")
+        if line.startswith(starts)
     }
     return _digest(json.dumps(sorted(configurations))) if configurations else None
 

@@ -27,6 +27,7 @@ from benchrun_client.http_session import (
 )
 from benchrun_client.run_progress import RunProgress
 from benchrun_client.server.counter_snapshots import identify
+from benchrun_client.server.engine_check import check_engines
 from benchrun_client.server.first_request import send_canary, served_models
 from benchrun_client.stage_record import micros
 from benchrun_client.traffic import Material, check_lengths
@@ -135,6 +136,8 @@ async def wait_for_servers(
                 whose="the server (max_model_len)",
             )
         # An engine without an API server has proved itself before it is healthy.
+        if not plan.target.offline:
+            await check_engines(session, servers.metrics_urls, servers.engine)
         for url in servers.urls if not plan.target.offline else ():
             for api in plan.apis:
                 await send_canary(

@@ -25,6 +25,7 @@ class Code(StrEnum):
     RECORD_MISSING = "RecordMissing", "Invalid"
     WRONG_SERVER = "WrongServer", "Invalid"
     WRONG_MODEL = "WrongModel", "Invalid"
+    MIXED_METRICS = "MixedMetrics", "Suspect"
     SERVER_RESTARTED = "ServerRestarted", "Invalid"
     COUNTERS_RESET = "CountersReset", "Invalid"
     FOREIGN_TRAFFIC = "ForeignTraffic", "Invalid"

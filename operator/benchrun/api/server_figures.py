@@ -28,9 +28,10 @@ LimitKind = Literal[
 FAILED_TRANSFERS = (
     "nixl_num_failed_transfers_total",
     "nixl_num_failed_notifications_total",
+    "mooncake_num_failed_transfers_total",
     "nixl_num_kv_expired_reqs_total",
 )
-"""Counters of the NIXL connector."""
+"""Counters of the connectors NIXL and, from vLLM 0.33 on, Mooncake."""
 START_DECIMALS = 3
 """Decimals of the start of a process, in seconds. Otherwise the same instant in two precisions
 would look like two processes."""

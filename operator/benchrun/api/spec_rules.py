@@ -39,6 +39,7 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0xa8e604ca: lambda self: self.endpoint is None or self.model.source.hub is None or self.model.source.hub.cache_claim is None or (self.model.source.hub.cache_claim == ''),
     0xf68bf485: lambda self: self.measurement.cache_policy != 'Reset' or self.server is None or self.server.engine != 'VLLM' or (self.server.env is None) or all((v.name != 'VLLM_SERVER_DEV_MODE' or (v.value is not None and v.value == '1') for v in self.server.env)),
     0xe96718f0: lambda self: self.measurement.cache_policy != 'Reset' or ((self.server is None or self.server.engine != 'LlamaCpp') and (self.endpoint is None or self.endpoint.engine != 'LlamaCpp')),
+    0x7e7419fb: lambda self: self.measurement.cache_policy != 'Reset' or ((self.server is None or self.server.engine != 'TensorRTLLM') and (self.endpoint is None or self.endpoint.engine != 'TensorRTLLM')),
     0x3105e52c: lambda self: self.measurement.profile is None or (self.server.engine if self.server is not None else self.endpoint.engine if self.endpoint is not None else self.offline.engine) in ['VLLM'],
     0x88331c14: lambda self: self.revision is None or self.source.hub is not None,
     0x2ad16547: lambda self: self.source.hub is None or self.source.hub.cache_claim is None or self.source.hub.cache_claim == '' or (self.tokenizer is None) or re.search('^/', self.tokenizer),

@@ -27,6 +27,8 @@ MAX_LINE_CHARS = 8192
 MAX_LABELS = 128
 MAX_REPORTED = 35
 """Most reported labels that are kept; settings found in the server's log are added."""
+OF_A_PROCESS = frozenset({"engine", "pid"})
+"""Labels beside the settings that say which process reports them."""
 
 COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {
     "sum": math.fsum,
@@ -120,32 +122,45 @@ def combined(
 
 
 def parse_facts(text: str, engine: Engine) -> ServerFacts:
-    """Parse what the server reports of its cache.
+    """Parse what the server reports of its cache and its settings.
 
     The labels are from the first engine process, the tokens are the sum over all. Raises
     UnreadableMetrics.
     """
-    if (size := engine.cache_tokens_series) is not None:
-        listed = series_of(text, (size,), labelled=False)[0]
-        sizes = [int(value) for name, _, value in listed if name == size]
-        return ServerFacts(kv_cache_tokens=sum(sizes) or None)
-    if (info := engine.settings_series) is None:
+    names = (*engine.cache_tokens_series, *engine.settings_series)
+    if not names:
         return ServerFacts()
-    engines = [
-        labels for name, labels, _ in series_of(text, (info,))[0] if name == info
-    ]
-    if not engines:
-        return ServerFacts()
-    tokens = [engine.cache_tokens(labels) for labels in engines]
-    total = sum(t for t in tokens if t is not None)
+    found: dict[str, list[Series]] = {name: [] for name in names}
+    for each in series_of(text, names)[0]:
+        if each.name in found:
+            found[each.name].append(each)
+    settings = [found[name] for name in engine.settings_series]
+    tokens = (
+        _sizes([found[name] for name in engine.cache_tokens_series])
+        if engine.cache_tokens_series
+        else [engine.cache_tokens(each.labels) for of in settings for each in of]
+    )
+    total = sum(number for number in tokens if number is not None)
+    is_known = tokens and None not in tokens and is_believable(total)
     return ServerFacts(
-        kv_cache_tokens=total
-        if None not in tokens and is_believable(total)
-        else None,
+        kv_cache_tokens=total if is_known and total else None,
         reported=bounded_settings(
-            {key: value for key, value in engines[0].items() if key != "engine"}
+            {
+                key: value
+                for of in settings
+                for each in of[:1]
+                for key, value in each.labels.items()
+                if key not in OF_A_PROCESS
+            }
         ),
     )
+
+
+def _sizes(series: Sequence[Sequence[Series]]) -> list[int]:
+    """Return each engine process's product of these series; empty if one of them lacks a value."""
+    alike = len({len(of) for of in series}) == 1
+    every = zip(*series, strict=True) if alike else ()
+    return [math.prod(int(each.value) for each in of) for of in every]
 
 
 def bounded_settings(reported: Mapping[str, str]) -> dict[str, str]:

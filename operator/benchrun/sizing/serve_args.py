@@ -177,6 +177,9 @@ class ServeArgs:
         """Return the flags that set a switch, and whether each turns it on."""
         name = self.flag(which)
         turns = {} if name is None else {name: True, f"no-{name}": False}
+        verb, between, rest = (name or "").partition(self.engine.flag_separator)
+        if rest and verb in _OPPOSITES:  # vLLM 0.33 and later.
+            turns[f"{_OPPOSITES[verb]}{between}{rest}"] = False
         off = (
             self.engine.flags_off.get(which)
             if isinstance(which, EngineSetting)
@@ -185,27 +188,30 @@ class ServeArgs:
         return turns if off is None else {**turns, off: False}
 
 
+_OPPOSITES = {"enable": "disable", "disable": "enable"}
 SHORTEST_BEGINNING = 4
 
 
 def _long_name(word: str, engine: Engine) -> str:
     """Return the long name of a flag without dashes, from any other spelling.
 
-    Accepts short flags, underscores for dashes, and beginnings of names.
+    Accepts short flags, underscores for dashes or the reverse, and beginnings of names.
     """
     if word in engine.flag_spellings:
         return engine.flag_spellings[word]
     name, dot, rest = word.lstrip("-").partition(".")
-    name = name.replace("_", "-")
+    between = engine.flag_separator
+    name = name.replace("-" if between == "_" else "_", between)
     known = engine.flag_spellings.get(f"--{name}")
-    is_off = name.startswith("no-")
+    off = f"no{between}"
+    is_off = name.startswith(off)
     begins = [
-        e for e in engine.readable_flags if e.startswith(name.removeprefix("no-"))
+        e for e in engine.readable_flags if e.startswith(name.removeprefix(off))
     ]
     if len(name) < SHORTEST_BEGINNING:  # So short a beginning fits several flags.
         begins = []
     if known is None and word.startswith("--") and len(begins) == 1:
-        known = f"no-{begins[0]}" if is_off else begins[0]
+        known = off + begins[0] if is_off else begins[0]
     return (known or name) + dot + rest.replace("_", "-")
 
 

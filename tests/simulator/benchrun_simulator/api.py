@@ -97,7 +97,6 @@ class Api:
             "/health": {"GET": self._health},
             "/ping": {"GET": self._health, "POST": self._health},
             "/load": {"GET": self._load},
-            "/metrics": {"GET": self._metrics},
             "/v1/models": {"GET": self._models},
             "/v1/completions": {"POST": self._completion},
             "/v1/chat/completions": {"POST": self._chat},
@@ -105,6 +104,7 @@ class Api:
             "/detokenize": {"POST": self._detokenize},
         }
         dialect = self._dialect
+        routes[dialect.metrics_path] = {"GET": self._metrics}
         routes[dialect.version_path] = {"GET": self._version}
         if dialect.flush_path is not None:
             routes[dialect.flush_path] = {

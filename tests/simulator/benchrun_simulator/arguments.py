@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from benchrun_simulator import kv_transfer, sim_flags, vllm_flags
+from benchrun_simulator.dialects import in_vllms_words
 from benchrun_simulator.refusals import (
     USAGE,
     check_bounds,
@@ -51,7 +52,7 @@ def parse(
     """
     words = arguments[1:] if arguments[:1] == ["serve"] else arguments
     parser = _parser(program)
-    found, unknown = parser.parse_known_args(_normalised(words))
+    found, unknown = parser.parse_known_args(_normalised(in_vllms_words(words)))
     if unknown:
         # In vLLM the top-level parser complains about what the subcommand's parser left over.
         usage = f"usage: {program} "

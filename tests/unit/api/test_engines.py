@@ -60,6 +60,19 @@ def test_the_engine_is_the_one_that_is_named_else_vllm(
         ),
         ("SGLang", {"env": [{"name": "VLLM_API_KEY", "value": "k"}]}, []),
         ("SGLang", {"command": ["run", "--host=1"]}, ["server.command[1]"]),
+        ("TensorRTLLM", {"args": ["--max_batch_size=4"]}, []),
+        (
+            "TensorRTLLM",
+            {"args": ["--x", "--max-batch-size=4"]},
+            ["server.args[1]"],
+        ),
+        (
+            "TensorRTLLM",
+            {"args": ["--set=cuda_graph_config=null", "--set", "max_seq_len=9"]},
+            ["server.args[1]"],
+        ),
+        ("TensorRTLLM", {"disaggregated": SPLIT}, ["server.disaggregated"]),
+        ("TensorRTLLM", {"nodesPerReplica": 2}, ["server.nodesPerReplica"]),
         ("LlamaCpp", {"args": ["--parallel", "4"]}, []),
         ("LlamaCpp", {"args": ["-np", "4", "--ctx-size=1"]}, ["server.args[2]"]),
         ("LlamaCpp", {"args": ["-np", "4", "-m", "x"]}, ["server.args[2]"]),
@@ -114,7 +127,12 @@ def test_a_claim_for_what_is_compiled_needs_an_engine_that_keeps_it(
 
 @pytest.mark.parametrize(
     ("engine", "paths"),
-    [("VLLM", []), ("SGLang", []), ("LlamaCpp", [".measurement.cachePolicy"])],
+    [
+        ("VLLM", []),
+        ("SGLang", []),
+        ("LlamaCpp", [".measurement.cachePolicy"]),
+        ("TensorRTLLM", [".measurement.cachePolicy"]),
+    ],
 )
 def test_a_cache_that_no_request_empties_is_not_reset(
     engine: EngineName, paths: list[str]

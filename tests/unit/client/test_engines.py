@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 from benchrun.api import SAMPLE_FIGURES
+from benchrun.sizing import ServeArgs
 from benchrun_client.engines import (
     ENGINES,
     Engine,
@@ -30,6 +31,7 @@ def test_engines_stand_beside_each_other() -> None:
     assert {name: engine.port for name, engine in ENGINES.items()} == {
         "LlamaCpp": 8080,
         "SGLang": 30000,
+        "TensorRTLLM": 8000,
         "VLLM": 8000,
     }
 
@@ -71,6 +73,16 @@ def test_what_the_operator_gives_is_refused_to_users(engine: Engine) -> None:
     own = [arg for arg in engine.serve_args(MODEL, ()) if arg.startswith("--")]
     refused = [arg for arg in own if engine.owned_flag([arg]) is not None]
     assert set(own) - set(refused) <= {"--enable-metrics", "--metrics"}
+
+
+def test_a_flag_is_read_as_the_engine_writes_it(engine: Engine) -> None:
+    other = {"-": "_", "_": "-"}[engine.flag_separator]
+    for name in engine.setting_flags.values():
+        assert other not in name
+        args = ServeArgs.of(
+            [f"--{name.replace(engine.flag_separator, other)}=1"], engine
+        )
+        assert args.given == {name: "1"}
 
 
 def test_sglang_is_told_model_name_port_and_files() -> None:

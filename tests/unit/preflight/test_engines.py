@@ -52,3 +52,22 @@ def test_a_flag_that_hides_something_is_named() -> None:
     assert [r.path for r in found if r.text.startswith(flag)] == [
         "spec.server.args[0]"
     ]
+
+
+def test_of_tensorrt_llm_flags_are_named_as_it_writes_them() -> None:
+    body = spec_body(
+        server={
+            "image": "nvcr.io/nvidia/tensorrt-llm/release:1.4.0rc4",
+            "engine": "TensorRTLLM",
+            "args": ["--max_seq_len=100", "--max_batch_size=2"],
+        },
+        workloads=[workload("chat", load={"concurrencies": [4]})],
+    )
+    found = check_run({"spec": body}, Known()).remarks
+    texts = {
+        remark.path: remark.text for remark in found if remark.level != "NotChecked"
+    }
+    assert "(--max_seq_len)" in texts["spec.workloads[0].dataset"]
+    assert "--max_batch_size lets" in texts["spec.workloads[0].load"]
+    unknown = {r.path for r in found if r.level == "NotChecked"}
+    assert "spec.server.args" in unknown

@@ -141,7 +141,7 @@ def test_without_arguments_there_is_nothing_to_check() -> None:
 
 
 def test_the_table_is_whole() -> None:
-    assert known_versions() == ("0.32",)
+    assert known_versions() == ("0.32", "0.33")
     table = table_for("0.32.0")
     assert table is not None
     assert len(table.flags) > 300
@@ -435,7 +435,7 @@ def test_of_a_version_without_a_table_nothing_is_claimed() -> None:
         (
             "NotChecked",
             "args",
-            "whether these flags exist in vLLM 1.2: benchrun knows those of 0.32",
+            "whether these flags exist in vLLM 1.2: benchrun knows those of 0.32, 0.33",
         ),
         (
             "NotChecked",
@@ -446,8 +446,28 @@ def test_of_a_version_without_a_table_nothing_is_claimed() -> None:
     ]
 
 
-def test_every_flag_of_the_real_table_is_taken_by_the_walk() -> None:
-    real = table_for("0.32")
+@pytest.mark.parametrize(
+    ("word", "versions"),
+    [
+        ("--no-enable-prefix-caching", ["0.32", "0.33"]),
+        ("--disable-prefix-caching", ["0.33"]),
+        ("--enable-cascade-attn", ["0.33"]),
+        ("--monokernel", ["0.33"]),
+        ("--max-num-seqs=8", ["0.32", "0.33"]),
+    ],
+)
+def test_a_version_has_flags_of_its_own(word: str, versions: list[str]) -> None:
+    taken = [
+        version
+        for version in known_versions()
+        if not remarks(word, image=f"vllm/vllm-openai:v{version}.0")
+    ]
+    assert taken == versions
+
+
+@pytest.mark.parametrize("version", known_versions())
+def test_every_flag_of_the_real_table_is_taken_by_the_walk(version: str) -> None:
+    real = table_for(version)
     assert real is not None
     for name, flag in real.flags.items():
         value = (

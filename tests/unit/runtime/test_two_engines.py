@@ -46,15 +46,18 @@ def target_of(name: EngineName, url: str) -> ScrapeTarget:
     """Return what is decided to be read of a server of this engine, at a real address."""
     body = spec_body(server={"image": "engine:1", "engine": name})
     (target,) = Scene(spec=body).measuring().decide().scrape
-    assert target.url == f"http://10.0.0.9:{ENGINES[name].port}/metrics"
-    return ScrapeTarget(target.engine, target.role, target.pod, f"{url}/metrics", 1)
+    path = ENGINES[name].metrics_path
+    assert target.url == f"http://10.0.0.9:{ENGINES[name].port}{path}"
+    return ScrapeTarget(target.engine, target.role, target.pod, url + path, 1)
 
 
-async def _completion(session: aiohttp.ClientSession, url: str) -> None:
+async def _completion(
+    session: aiohttp.ClientSession, url: str, *, tokens: int = TOKENS
+) -> None:
     body = {
         "model": "tiny",
         "prompt": PROMPT,
-        "max_tokens": TOKENS,
+        "max_tokens": tokens,
         "ignore_eos": True,
     }
     async with session.post(f"{url}/v1/completions", json=body) as response:
@@ -64,8 +67,10 @@ async def _completion(session: aiohttp.ClientSession, url: str) -> None:
 
 async def measured(url: str, engine: Engine) -> StageRecord:
     """Send the load, and return its record with what the client reads of the server."""
-    urls = [f"{url}/metrics"]
+    urls = [url + engine.metrics_path]
     async with aiohttp.ClientSession() as session:
+        # As the client does: some engines have no counters before a first request.
+        await _completion(session, url, tokens=1)
         before = await take(session, urls, engine)
         begun = time.time()
         await asyncio.gather(*(_completion(session, url) for _ in range(USERS)))
@@ -183,7 +188,7 @@ def test_what_an_engine_does_not_say_is_absent(
     found, memory = runs["SGLang"]
     (edge,) = found.servers
     assert edge.after is not None
-    assert edge.settings is None
+    assert edge.settings is not None
     assert not [
         key for key in edge.after if "admission" in key or "spec_decode" in key
     ]
@@ -191,7 +196,9 @@ def test_what_an_engine_does_not_say_is_absent(
         None
     }
     assert memory.collected.server_facts["server-1"].kv_cache_tokens == 4096
-    assert memory.collected.server_facts["server-1"].reported == {}
+    reported = memory.collected.server_facts["server-1"].reported
+    assert reported["effective_max_running_requests_per_dp"] == str(RUNNING)
+    assert "api_key" not in reported
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -205,7 +212,7 @@ async def test_the_prefix_cache_of_each_is_emptied_in_its_own_way(
             reset = await reset_caches(session, [server.url], ENGINES[name])
     has_path = ENGINES[name].reset_path is not None
     assert (reset.succeeded, reset.attempts) == (has_path, 1)
-    assert has_path or "--no-cache-prompt" in reset.answer
+    assert has_path or ENGINES[name].reset_remedy in reset.answer
 
 
 def test_settings_that_a_server_answers_are_kept_with_its_version(
@@ -215,5 +222,19 @@ def test_settings_that_a_server_answers_are_kept_with_its_version(
     facts = memory.collected.server_facts["server-1"]
     assert facts.version == "0.32.0"
     assert facts.reported == {"total_slots": str(RUNNING), "n_ctx": "2048"}
+    (edge,) = found.servers
+    assert edge.settings is not None
+
+
+def test_settings_and_cache_of_several_series_are_one_servers(
+    runs: dict[EngineName, tuple[StageRecord, RunMemory]],
+) -> None:
+    found, memory = runs["TensorRTLLM"]
+    facts = memory.collected.server_facts["server-1"]
+    assert facts.kv_cache_tokens == 4096
+    assert facts.reported["max_model_len"] == "2048"
+    assert facts.reported["enable_block_reuse"] == "True"
+    assert facts.reported["tensor_parallel_size"] == "1"
+    assert "pid" not in facts.reported
     (edge,) = found.servers
     assert edge.settings is not None

@@ -49,6 +49,8 @@ OWNED_FLAGS = {
     "--nnodes": _ONE_NODE,
     "--node-rank": _ONE_NODE,
     "--dist-init-addr": _ONE_NODE,
+    "--nccl-init-addr": _ONE_NODE,
+    "--grpc-mode": "remove the flag: the client sends HTTP",
 }
 FLAG_SPELLINGS = {
     "--tensor-parallel-size": "tp-size",

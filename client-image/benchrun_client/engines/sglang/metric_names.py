@@ -6,6 +6,8 @@ its process started or why requests ended.
 
 from collections.abc import Mapping
 
+from benchrun_client.engines.settings import EngineSetting
+
 SAMPLE_SERIES: Mapping[str, tuple[str, ...]] = {
     "running": ("sglang:num_running_reqs",),
     "waiting": ("sglang:num_queue_reqs",),
@@ -34,6 +36,35 @@ COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
     "finished_abort_total": ("sglang:num_aborted_requests_total",),
 }
 """Name of a counter -> names of its series."""
+MAX_RUNNING = "effective_max_running_requests_per_dp"
+"""Name of the limit that the first engine process has, among its state."""
+REPORTED_SETTINGS = {
+    EngineSetting.MAX_RUNNING: MAX_RUNNING,
+    EngineSetting.MAX_TOKENS: "context_length",  # Only if it was given.
+    EngineSetting.BLOCK_TOKENS: "page_size",
+    EngineSetting.MEMORY_SHARE: "mem_fraction_static",
+    EngineSetting.TENSOR_PARALLEL: "tp_size",
+    EngineSetting.PIPELINE_PARALLEL: "pp_size",
+    EngineSetting.DATA_PARALLEL: "dp_size",
+}
+"""Setting -> its name among those that a server answers."""
+ANSWERED_SETTINGS = (
+    *REPORTED_SETTINGS.values(),
+    "attention_backend",
+    "chunked_prefill_size",
+    "disable_radix_cache",
+    "dtype",
+    "enable_mixed_chunk",
+    "ep_size",
+    "kv_cache_dtype",
+    "max_prefill_tokens",
+    "max_total_num_tokens",
+    "quantization",
+    "sampling_backend",
+    "schedule_policy",
+    "speculative_algorithm",
+)
+"""Names of /get_server_info that are settings."""
 AT_FIRST_EVENT = frozenset({"prefix_cache_hits_total"})
 """Counters that are 0 if their series is missing. Retractions and aborts are not among them: some
 releases do not count them, so that a missing series means that they are not known."""

@@ -44,6 +44,7 @@ _COUNTERS = (
     "nixl_num_failed_transfers_total",
     "nixl_num_failed_notifications_total",
     "nixl_num_kv_expired_reqs_total",
+    "mooncake_num_failed_transfers_total",  # From 0.33 on.
     "spec_decode_num_draft_tokens_total",
     "spec_decode_num_accepted_tokens_total",
 )

@@ -137,6 +137,25 @@ def wrong_model(stage: StageFacts) -> Found:
     return [] if why is None else [NotChecked(Code.WRONG_MODEL, why)]
 
 
+def mixed_metrics(stage: StageFacts) -> Found:
+    """Find metrics pages with the series of several engines: such a page is no single server's."""
+    named = [(edge, edge.engines) for edge in counters.of_engine(stage.edges)]
+    mixed = [(edge, engines) for edge, engines in named if "," in (engines or "")]
+    if not mixed:
+        return []
+    first, engines = mixed[0]
+    evidence: Evidence = {
+        "servers": len(mixed),
+        "server": first.address,
+        "engines": (engines or "")[:MAX_CHARS],
+    }
+    return [
+        StageFinding(
+            Code.MIXED_METRICS, "Suspect", stage.id, evidence, weight=len(mixed)
+        )
+    ]
+
+
 def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageFacts) -> bool:
     expected = stage.expected
     if served.id != expected.served_name:
@@ -406,6 +425,7 @@ def foreign_traffic(stage: StageFacts) -> Found:
 STAGE_RULES: tuple[StageRule, ...] = (
     wrong_server,
     wrong_model,
+    mixed_metrics,
     server_restarted,
     foreign_traffic,
 )
@@ -416,6 +436,9 @@ SENTENCES: Mapping[Code, Sentence] = {
     Code.WRONG_MODEL: (
         "The server at {server} lists the model {listedName}[ ({listedModel})]; "
         "the run expects {askedName}[ ({askedModel})]."
+    ),
+    Code.MIXED_METRICS: (
+        "The metrics page of {server} has the series of several engines: {engines}."
     ),
     Code.SERVER_RESTARTED: (
         "The server {server} restarted during the stage. Number of servers that "

@@ -136,7 +136,10 @@ async def test_version_and_settings_are_requested_from_each_server() -> None:
     )
     async with serving(version=version, metrics=answering(200, text=PAGE)) as url:
         assert await identified(url) == edge(
-            url, version="0.32.0", settings=settings_digest(PAGE, VLLM)
+            url,
+            version="0.32.0",
+            settings=settings_digest(PAGE, VLLM),
+            engines="vLLM",
         )
 
 
