@@ -27,6 +27,11 @@ from benchrun.measure.counters import (
     rise,
     rise_at,
 )
+from benchrun.measure.effective_settings import (
+    Effective,
+    effective_settings,
+    given_settings,
+)
 from benchrun.measure.exporters import (
     NOT_RENEWED,
     GpuFigures,
@@ -176,6 +181,7 @@ __all__ = [
     "TTFT_SUM",
     "Contrast",
     "Distribution",
+    "Effective",
     "FullSteps",
     "GpuFigures",
     "Hold",
@@ -213,6 +219,7 @@ __all__ = [
     "detectable_shift",
     "detected_text",
     "duration_seconds",
+    "effective_settings",
     "encode",
     "failed_requests",
     "fallen_counters",
@@ -220,6 +227,7 @@ __all__ = [
     "find_plateau",
     "fisher_p_value",
     "full_steps",
+    "given_settings",
     "goodput",
     "gpu_figures",
     "gpu_values",
