@@ -52,6 +52,7 @@ from benchrun.measure.metrics_page import (
 )
 from benchrun.measure.request_figures import (
     ANSWERED_PERCENT,
+    CACHED_BY_ANSWERS,
     GREATEST,
     LATENCIES,
     QUEUED_E2EL,
@@ -158,6 +159,7 @@ from benchrun.measure.windows import (
 
 __all__ = [
     "ANSWERED_PERCENT",
+    "CACHED_BY_ANSWERS",
     "CONFIDENCE",
     "EXTERNAL_HITS",
     "EXTERNAL_QUERIES",

@@ -167,15 +167,23 @@ def _values(side: Sequence[Servers]) -> Mapping[str, str]:
         values = [of.get(name) for of in servers]
         known = [value for value in values if value is not None]
         if values and len(known) == len(values):
-            found[name] = " and ".join(dict.fromkeys(known))[:MAX_CHARS]
+            found[name] = " and ".join(_unlike(name, known))[:MAX_CHARS]
     return found
 
 
+def _unlike(name: str, values: Iterable[str]) -> list[str]:
+    """Return the values, each once, and of measured ones that are close together the first."""
+    kept: list[str] = []
+    for value in values:
+        if not any(_alike(name, each, value) for each in kept):
+            kept.append(value)
+    return kept
+
+
 def _of_server(run: Servers, server: ServerStatus) -> Mapping[str, str]:
-    started = run.spec.started
-    args = started.words_of(server.role) if started is not None else None
+    words = _words(run.spec, server.role)
     known: Mapping[EngineSetting, Effective] = effective_settings(
-        server, args if args is not None else server.args
+        server, server.args if words is None else words
     )
     release = {} if server.version is None else {RELEASE: server.version}
     return {
@@ -222,8 +230,15 @@ _ROLES = (ROLE_PREFILL, ROLE_DECODE)
 
 
 def _given(spec: BenchmarkRunSpec, role: str) -> Mapping[EngineSetting, str]:
-    words = spec.started.words_of(role) if spec.started is not None else None
-    return given_settings(words or (), spec.engine)
+    return given_settings(_words(spec, role) or (), spec.engine)
+
+
+def _words(spec: BenchmarkRunSpec, role: str) -> list[str] | None:
+    """Return the words that the spec gives to servers of a role; None if it does not say them."""
+    is_split = spec.server is not None and spec.server.disaggregated is not None
+    if spec.started is None or (is_split and role not in _ROLES):
+        return None
+    return spec.started.words_of(role)
 
 
 def _image(spec: BenchmarkRunSpec) -> object:

@@ -1,5 +1,6 @@
 """Servers of two sides: what is the same, what differs, on purpose or not, and what is not known."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -201,6 +202,23 @@ def test_servers_of_a_side_that_are_not_alike_have_all_their_values() -> None:
     found = compared_settings(servers_of(*sides))
     (cache,) = (each for each in found if each.setting == "prefix cache")
     assert (cache.baseline, cache.word) == (None, "Unknown")
+
+
+def test_measured_caches_of_equal_servers_are_the_same() -> None:
+    def holding(name: str, tokens: int) -> MeasuredRun:
+        found = served(name)
+        (server,) = found.status.servers
+        kept = server.model_copy(update={"kv_cache_tokens": tokens})
+        status = found.status.model_copy(update={"servers": [kept]})
+        return replace(found, status=status)
+
+    before = [holding("a1", 1000), holding("a2", 1004)]
+    for least, word in ((1003, "Same"), (900, "Differs")):
+        after = [holding("b1", least), holding("b2", least + 7)]
+        found = compared_settings(servers_of(before, after))
+        (cache,) = (e for e in found if e.setting == "tokens of the KV cache")
+        assert (cache.baseline, cache.value) == ("1000", str(least))
+        assert cache.word == word
 
 
 def test_many_differences_are_counted_in_a_sentence_and_all_in_the_list() -> None:
