@@ -7,6 +7,7 @@ models.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from benchrun_client.engines import ENGINES, Engine, EngineSetting
@@ -33,26 +34,29 @@ def effective_settings(
     `args` are the words that it was started with, if the status does not have them all.
     """
     engine = ENGINES[server.engine]
-    given = ServeArgs.of(server.args if args is None else args, engine)
+    given = given_settings(tuple(server.args if args is None else args), engine)
     found: dict[EngineSetting, Effective] = {}
     for setting in (each for each in EngineSetting if each.effects):
         reported = engine.reported(setting, server.reported)
         value = None if reported is None else neutral(setting, reported)
-        said = None if value is not None else _given(setting, given)
         if value is not None:
             found[setting] = Effective(value, "Reported")
-        elif said is not None:
-            found[setting] = Effective(said, "Args")
+        elif setting in given:
+            found[setting] = Effective(given[setting], "Args")
     if server.kv_cache_tokens is not None:
         each = server.kv_cache_tokens // _processes(found)
         found[EngineSetting.KV_CACHE_TOKENS] = Effective(str(each), "Reported")
     return _like_the_weights(found)
 
 
+@lru_cache(maxsize=128)
 def given_settings(
-    args: Sequence[str], engine: Engine
+    args: tuple[str, ...], engine: Engine
 ) -> Mapping[EngineSetting, str]:
-    """Return the settings that a server's arguments say, in the same words."""
+    """Return the settings that a server's arguments say, in the same words.
+
+    Runs of a comparison have few different ones, which are asked for again and again.
+    """
     given = ServeArgs.of(args, engine)
     found = {setting: _given(setting, given) for setting in EngineSetting}
     return {setting: value for setting, value in found.items() if value is not None}

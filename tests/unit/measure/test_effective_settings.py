@@ -143,14 +143,14 @@ def test_the_kv_cache_is_that_of_one_process() -> None:
 
 
 def test_what_a_slot_of_llamacpp_holds_follows_from_two_flags() -> None:
-    words = ["--ctx-size", "4096", "--parallel", "4", "-ctk", "q8_0"]
+    words = ("--ctx-size", "4096", "--parallel", "4", "-ctk", "q8_0")
     assert given_settings(words, ENGINES["LlamaCpp"]) == {
         S.MAX_RUNNING: "4",
         S.MAX_TOKENS: "1024",
         S.KV_CACHE_TOKENS: "4096",
         S.KV_CACHE_DTYPE: "q8_0",
     }
-    assert given_settings(["--parallel", "many"], ENGINES["LlamaCpp"]) == {}
+    assert given_settings(("--parallel", "many"), ENGINES["LlamaCpp"]) == {}
 
 
 @pytest.mark.parametrize("text", ["x" * 300, "{" * 5000, "\x00", "9" * 200, "nan"])

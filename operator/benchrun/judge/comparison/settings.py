@@ -230,7 +230,7 @@ _ROLES = (ROLE_PREFILL, ROLE_DECODE)
 
 
 def _given(spec: BenchmarkRunSpec, role: str) -> Mapping[EngineSetting, str]:
-    return given_settings(_words(spec, role) or (), spec.engine)
+    return given_settings(tuple(_words(spec, role) or ()), spec.engine)
 
 
 def _words(spec: BenchmarkRunSpec, role: str) -> list[str] | None:
