@@ -10,6 +10,7 @@ from benchrun_client.engines import Effect
 from pydantic import Field
 
 from benchrun.api.base import (
+    SET,
     Decimal,
     DnsLabel,
     PositiveDecimal,
@@ -254,7 +255,9 @@ class ComparedSetting(StatusModel):
     on_purpose: bool = Field(
         False, description="Whether it differs because the specs say so."
     )
-    changes: list[Effect] = Field(default_factory=list, max_length=3)
+    changes: list[Effect] = Field(
+        default_factory=list, max_length=3, json_schema_extra=SET
+    )
     """What it can change where it differs: what is answered, how fast, the memory it takes."""
 
     @property

@@ -277,8 +277,9 @@ def show_comparison(
     """
     say = partial(console.print, width=COMPARISON_WIDTH)
     colour = OUTCOME_COLOURS.get(found.outcome, "bold")
-    show_settings(console, comparison_rows.setting_rows(found.settings))
-    if told := comparison_rows.unknown_text(found.settings):
+    unequal = comparison_rows.setting_rows(found.settings)
+    show_settings(console, unequal)
+    if unequal.rows and (told := comparison_rows.unknown_text(found.settings)):
         say(Text(told, style="dim"))
     say(Text.assemble((f"{before} -> {after}: ", "bold"), (found.outcome, colour)))
     if found.load_points:
