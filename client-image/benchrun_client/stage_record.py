@@ -43,6 +43,9 @@ class Instants:
     streamed."""
     reconnected: int = 0
     """Number of requests that were sent again on a new connection."""
+    cached: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Tokens of the prompt and those found in a cache, by the number of the request, where the
+    answer tells them."""
     connects: list[float] | None = None
     """Time that each new connection took, in seconds, in any order; None if not recorded."""
 
@@ -174,6 +177,7 @@ def record_of(raw: RawStage) -> contract.StageRecord:
         else None,
         connections=_connections(instants.connects),
         streams=_streams(raw),
+        cached=_cached(instants),
         client=contract.ClientFigures(
             **cost,
             # The smallest lag that 99 % of the ticks do not exceed.
@@ -211,6 +215,18 @@ def _connections(connects: Sequence[float] | None) -> contract.Connections | Non
         opened=len(connects),
         total_us=micros(sum(connects)),
         longest_us=micros(max(connects, default=0)),
+    )
+
+
+def _cached(instants: Instants) -> contract.CachedTokens | None:
+    """Sum what answers tell of the tokens that were found in a cache; None if none tells it."""
+    told = [each for number, each in instants.cached.items() if instants.ok[number]]
+    if not told:
+        return None
+    return contract.CachedTokens(
+        answers=len(told),
+        prompt_tokens=sum(prompt for prompt, _ in told),
+        cached_tokens=sum(cached for _, cached in told),
     )
 
 

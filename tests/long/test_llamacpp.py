@@ -1,45 +1,16 @@
 """Real llama.cpp as a run's own server: started, measured by users, scraped, judged, reported."""
 
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from client.processes import TINY_MODEL as LOCAL_MODEL
 from kit.examples import benchrun, finding, measured, rows
 from kit.kubectl import RUN, Namespace
 from kit.runs import TINY_MODEL, condition, is_finished, simulated_run
 
-ROOT = Path(__file__).parents[2]
-FOLDER = Path(__file__).parent / "llamacpp"
-IMAGE = "docker.io/benchrun/llamacpp:test"
 SLOTS, USERS = 2, 4
 PROMPT, ANSWER, REQUESTS = 64, 24, 800
 
 pytestmark = pytest.mark.timeout(1800)
-
-
-@pytest.fixture(scope="module")
-def image() -> str:
-    """Build llama.cpp's server with a model that has the tokenizer of the client."""
-    with TemporaryDirectory() as made:
-        context = Path(made, "context")
-        shutil.copytree(FOLDER, context)
-        shutil.copy(LOCAL_MODEL / "tokenizer.json", context)
-        shutil.copy(ROOT / "tests/client/llamacpp_model.py", context)
-        words: list[str | Path] = [
-            "build",
-            "-t",
-            IMAGE,
-            "-f",
-            context / "Dockerfile",
-            context,
-        ]
-        subprocess.run([sys.executable, "devcluster", *words], cwd=ROOT, check=True)
-    return IMAGE
 
 
 def run_of(name: str, image: str, **spec: Any) -> dict[str, Any]:
@@ -67,9 +38,9 @@ def run_of(name: str, image: str, **spec: Any) -> dict[str, Any]:
 
 
 def test_a_real_llamacpp_is_started_measured_and_judged(
-    namespace: Namespace, image: str
+    namespace: Namespace, llamacpp_image: str
 ) -> None:
-    namespace.apply(run_of("llamacpp", image))
+    namespace.apply(run_of("llamacpp", llamacpp_image))
     status = measured(namespace, "BenchmarkRun", "llamacpp", timeout_seconds=900)
     (row,) = rows(status).values()
     metrics = row["metrics"]
@@ -108,9 +79,9 @@ def test_a_real_llamacpp_is_started_measured_and_judged(
 
 
 def test_a_flag_that_llama_server_does_not_know_ends_the_run(
-    namespace: Namespace, image: str
+    namespace: Namespace, llamacpp_image: str
 ) -> None:
-    body = run_of("llamacpp-flag", image)
+    body = run_of("llamacpp-flag", llamacpp_image)
     body["spec"]["server"]["args"] += ["--no-such-flag"]
     namespace.apply(body)
     run = namespace.wait_for(

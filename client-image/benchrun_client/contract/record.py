@@ -254,6 +254,22 @@ class Streams(Message):
     byte of an answer. Their latencies count from the first sending."""
 
 
+class CachedTokens(Message):
+    """What answers tell of prompt tokens that were found in a cache, summed over those that do."""
+
+    answers: Count = Field(
+        ge=1
+    )  # Answers that tell it, of those that were answered.
+    prompt_tokens: Count
+    cached_tokens: Count
+
+    @model_validator(mode="after")
+    def _is_a_part(self) -> Self:
+        if self.cached_tokens > self.prompt_tokens:
+            raise ValueError("no more tokens can be cached than prompts have")
+        return self
+
+
 class Shards(Message):
     """How several processes of the client sent a stage together."""
 
@@ -417,6 +433,8 @@ class StageRecord(Message):
     connections: Connections | None = None
     streams: Streams | None = None
     """None if every answer has `ended`, or the record is older than this field."""
+    cached: CachedTokens | None = None
+    """None if no answer tells it, or the record is older than this field."""
     sampling: SamplingParams | None = None
     """Sampling parameters as sent; None if the record is older than this field."""
     chat_template: Hex | None = None
@@ -458,6 +476,7 @@ class StageRecord(Message):
 
 
 _NEWER = (
+    "cached",
     "shards",
     "streams",
     "gap_slices",

@@ -17,13 +17,14 @@ from benchrun_client.engines.engine import (
     Transfer,
 )
 from benchrun_client.engines.llamacpp import LLAMACPP
-from benchrun_client.engines.settings import EngineSetting
+from benchrun_client.engines.settings import Effect, EngineSetting
 from benchrun_client.engines.sglang import SGLANG
 from benchrun_client.engines.trtllm import TRTLLM
 from benchrun_client.engines.vllm import VLLM
 
 __all__ = [
     "ENGINES",
+    "Effect",
     "Engine",
     "EngineName",
     "EngineSetting",

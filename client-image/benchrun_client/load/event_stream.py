@@ -136,6 +136,9 @@ class StreamNotes:
     """Whether the request was sent on a connection that had answered before."""
     problem: str | None = None
     """Reason why the answer is not a stream; None if it is a stream."""
+    cached: tuple[int, int] | None = None
+    """Tokens of the prompt, and those of them that were found in a cache, by the server's own
+    counts; None if it does not tell both."""
 
 
 class CompletionStream:
@@ -217,6 +220,7 @@ class CompletionStream:
             )
         if isinstance(body.get("usage"), dict):
             self._has_counts = True
+            self.notes.cached = cached_of(body)
             yield b"data: " + data.replace(b"\n", b" ")
 
     def _looked_at(self, data: bytes) -> Iterator[bytes]:
@@ -232,12 +236,14 @@ class CompletionStream:
         if choice is None:
             if isinstance(usage, dict):
                 self._has_counts = True
+                self.notes.cached = cached_of(body)
                 yield b"data: " + data.replace(b"\n", b" ")
             return
         if self.notes.first_chunk_at is None:
             self.notes.first_chunk_at = self._clock()
         if isinstance(usage, dict):
             self.notes.usage = usage
+            self.notes.cached = cached_of(body)
         if choice.get("finish_reason") is not None:
             self.notes.is_closed = True
         if self._is_token(choice, has_counts=isinstance(usage, dict)):
@@ -266,6 +272,32 @@ class CompletionStream:
             b"data: "
             + json.dumps({"choices": [], "usage": self.notes.usage}).encode()
         )
+
+
+MOST_PROMPT_TOKENS = 10**7
+
+
+def cached_of(body: dict[str, Any]) -> tuple[int, int] | None:
+    """Return the tokens of the prompt and those found in a cache, by an answer's counts, or None.
+
+    They are in `usage` (vLLM with --enable-prompt-tokens-details, SGLang with
+    --enable-cache-report, llama.cpp), else in llama.cpp's `timings`.
+    """
+    usage = body.get("usage")
+    usage = usage if isinstance(usage, dict) else {}
+    details = usage.get("prompt_tokens_details")
+    timings = body.get("timings")
+    prompt = usage.get("prompt_tokens")
+    found = [
+        each.get(name)
+        for each, name in ((details, "cached_tokens"), (timings, "cache_n"))
+        if isinstance(each, dict)
+    ]
+    cached = next((each for each in found if type(each) is int), None)
+    if type(prompt) is not int or cached is None:
+        return None
+    is_possible = 0 <= cached <= prompt <= MOST_PROMPT_TOKENS
+    return (prompt, cached) if is_possible else None
 
 
 def shown(data: bytes) -> str:

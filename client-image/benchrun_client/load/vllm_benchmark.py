@@ -349,6 +349,8 @@ class VllmEngine:
             instants.closed[number] = notes.is_closed
             instants.first_chunks[number] = notes.first_chunk_at or 0.0
             instants.reconnected += notes.reconnects
+            if notes.cached is not None:
+                instants.cached[number] = notes.cached
             if notes.problem is not None:
                 output.error = notes.problem
             self._call.on_answer()

@@ -196,6 +196,7 @@ def merged(
             "errors": dict(errors.most_common(MAX_ERRORS)),
             "client": _client([part.client for part in parts]),
             "streams": _streams(places),
+            "cached": _cached([part.cached for part in parts]),
             "connections": _connections([part.connections for part in parts]),
             "shards": sharded.shards,
         }
@@ -266,6 +267,20 @@ def _streams(places: Sequence[_Place]) -> contract.Streams | None:
         else (),
         uncounted=sum(streams.uncounted for streams in known),
         reconnected=sum(streams.reconnected for streams in known),
+    )
+
+
+def _cached(
+    each: Sequence[contract.CachedTokens | None],
+) -> contract.CachedTokens | None:
+    """Sum what the answers of all processes tell; None if none does."""
+    known = [cached for cached in each if cached is not None]
+    if not known:
+        return None
+    return contract.CachedTokens(
+        answers=sum(cached.answers for cached in known),
+        prompt_tokens=sum(cached.prompt_tokens for cached in known),
+        cached_tokens=sum(cached.cached_tokens for cached in known),
     )
 
 

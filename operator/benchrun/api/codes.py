@@ -64,6 +64,8 @@ class Code(StrEnum):
     PREEMPTED = "Preempted", "Note", "Suspect"
     WINDOW_TOO_SHORT = "WindowTooShort", "Suspect"
     TOO_FEW_SAMPLES = "TooFewSamples", "Note"
+    ENGINES_UNEQUAL = "EnginesUnequal", "Note"
+    SETTINGS_UNEQUAL = "SettingsUnequal", "Note"
     SPECULATION_ON_RANDOM_TEXT = "SpeculationOnRandomText", "Suspect"
     CHUNKS_ARE_NOT_TOKENS = "ChunksAreNotTokens", "Note"
     ROLE_IDLE = "RoleIdle", "Note"
@@ -76,6 +78,12 @@ class Code(StrEnum):
 
 
 FIXED: frozenset[Code] = frozenset(
-    {Code.ALL_REQUESTS_FAILED, Code.RECORD_MISSING, Code.NOT_CHECKED}
+    {
+        Code.ALL_REQUESTS_FAILED,
+        Code.RECORD_MISSING,
+        Code.ENGINES_UNEQUAL,
+        Code.SETTINGS_UNEQUAL,
+        Code.NOT_CHECKED,
+    }
 )
 """Codes whose severity is fixed: a spec can't change it."""

@@ -6,9 +6,11 @@ The keys of the metrics that are compared and priced are here too.
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+from benchrun_client.engines import Effect
 from pydantic import Field
 
 from benchrun.api.base import (
+    SET,
     Decimal,
     DnsLabel,
     PositiveDecimal,
@@ -231,6 +233,39 @@ class ComparedLoadPoint(StatusModel):
     )
 
 
+SettingWord = Literal["Same", "Differs", "Unknown"]
+MAX_SETTINGS = 40  # More than a server has.
+
+
+class ComparedSetting(StatusModel):
+    """Engine, release or a setting of the servers, as both sides really ran."""
+
+    setting: str = Field(
+        max_length=60, description="What is compared, for example prefix cache."
+    )
+    baseline: str | None = Field(
+        None, max_length=60, description="The baseline's; absent: not known."
+    )
+    value: str | None = Field(
+        None, max_length=60, description="This side's; absent: not known."
+    )
+    word: SettingWord = Field(
+        description="Unknown: at least one side does not say it."
+    )
+    on_purpose: bool = Field(
+        False, description="Whether it differs because the specs say so."
+    )
+    changes: list[Effect] = Field(
+        default_factory=list, max_length=3, json_schema_extra=SET
+    )
+    """What it can change where it differs: what is answered, how fast, the memory it takes."""
+
+    @property
+    def is_half_known(self) -> bool:
+        """Return whether one side says it, and the other does not."""
+        return (self.baseline is None) != (self.value is None)
+
+
 class Comparison(StatusModel):
     """Of all comparisons of equal servers, at most 5 % have a wrong word.
 
@@ -255,6 +290,9 @@ class Comparison(StatusModel):
     message: Annotated[str, Field(max_length=1024)] = Field(
         description="The outcome and its reasons, in a sentence."
     )
+    settings: list[ComparedSetting] = entries(MAX_SETTINGS, key="setting")
+    """How the servers of the two sides compare; the result document also has what is the same, and
+    what neither side says."""
     load_points: list[ComparedLoadPoint] = entries(
         128, "The load points, in the order of the baseline.", key="loadPoint"
     )

@@ -100,4 +100,5 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x4af5aa49: lambda self: self.zip is None or all((len(a.values) == len(self.zip[0].values) for a in self.zip)),
     0x1ae04ca7: lambda self: self.grid is None or (len(self.grid[0].values) if len(self.grid) > 0 else 1) * (len(self.grid[1].values) if len(self.grid) > 1 else 1) * (len(self.grid[2].values) if len(self.grid) > 2 else 1) * (len(self.grid[3].values) if len(self.grid) > 3 else 1) * (len(self.grid[4].values) if len(self.grid) > 4 else 1) <= 32,
     0xab0b1433: lambda self: f'the grid has {(len(self.grid[0].values) if len(self.grid) > 0 else 1) * (len(self.grid[1].values) if len(self.grid) > 1 else 1) * (len(self.grid[2].values) if len(self.grid) > 2 else 1) * (len(self.grid[3].values) if len(self.grid) > 3 else 1) * (len(self.grid[4].values) if len(self.grid) > 4 else 1)} variants; the limit is 32',
+    0x5bbb015a: lambda self: self.engine is None or self.image is not None,
 }

@@ -163,9 +163,10 @@ class ServerStatus(StatusModel):
         140, "Arguments the server was started with."
     )
     reported: dict[str, Annotated[str, Field(max_length=253)]] = Field(
-        default_factory=dict, max_length=40
+        default_factory=dict, max_length=60
     )
-    """Settings the server reports of itself (vLLM's cache_config_info, and its log)."""
+    """Settings the server reports of itself (vLLM's cache_config_info, llama.cpp's /props, the
+    log)."""
     defaults: Defaults
     """What the platform's defaults (the chart's runs) set in these pods beside the spec."""
     seconds_to_ready: float | None = Field(

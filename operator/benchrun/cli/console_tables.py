@@ -277,6 +277,10 @@ def show_comparison(
     """
     say = partial(console.print, width=COMPARISON_WIDTH)
     colour = OUTCOME_COLOURS.get(found.outcome, "bold")
+    unequal = comparison_rows.setting_rows(found.settings)
+    show_settings(console, unequal)
+    if unequal.rows and (told := comparison_rows.unknown_text(found.settings)):
+        say(Text(told, style="dim"))
     say(Text.assemble((f"{before} -> {after}: ", "bold"), (found.outcome, colour)))
     if found.load_points:
         rows = comparison_rows.comparison_rows(found.load_points)
@@ -307,6 +311,14 @@ def show_comparison(
         )
 
 
+def show_settings(console: Console, rows: tables.Rows) -> None:
+    """Print how the servers of both sides differ, before any word on what that made of them."""
+    if rows.rows:
+        console.print(Text(SETTINGS_TITLE, style="bold"))
+        console.print(as_table(rows))
+
+
+SETTINGS_TITLE = "the servers differ in"
 NAMES = ("variant", "load point")  # Columns whose text may take several lines.
 
 
@@ -336,6 +348,10 @@ def show_sweep(
         against = Text.assemble(
             "\n", (f"against {status.baseline}", "bold"), f", {compared}"
         )
+        settings = sweep_rows.setting_rows(status)
+        if settings.rows:
+            console.print()
+        show_settings(console, settings)
         console.print(against, width=width)
         changes = sweep_rows.configuration_change_rows(status)
         if (

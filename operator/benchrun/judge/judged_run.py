@@ -17,6 +17,9 @@ from benchrun.judge.comparison.compare import (
 )
 from benchrun.judge.explain.profile import backed, profile_status
 from benchrun.judge.results import Judged, results, shown
+from benchrun.judge.rules.all_rules import with_more
+from benchrun.judge.rules.rule import StageFinding
+from benchrun.judge.rules.unequal_servers import unequal_servers
 from benchrun.judge.search_results import SEARCH_BYTES
 from benchrun.judge.status_size import (
     COMPARISON_BYTES,
@@ -133,7 +136,11 @@ def judged_run(
         against = against_baseline(
             after, spec.baseline, run.baseline, run.baseline_document
         )
-    found = replace(found, results=backed(found.results, profile))
+    found = replace(
+        found,
+        results=backed(found.results, profile),
+        findings=with_more(found.findings, _unequal(against, found)),
+    )
     facts = _Facts(
         found=found,
         profile=profile,
@@ -163,6 +170,16 @@ class _Facts:
     measured_anything: bool
 
 
+def _unequal(against: AgainstBaseline | None, found: Judged) -> list[StageFinding]:
+    """Return the findings on how the servers differ from those of the baseline."""
+    if against is None or not found.results:
+        return []
+    compared = against.comparison
+    return unequal_servers(
+        found.results[0].load_point, compared.settings, compared.baseline.name
+    )
+
+
 def _all_failed(found: Judged) -> bool:
     """Return whether every request failed, in all stages that were measured."""
     failed = next(
@@ -185,7 +202,14 @@ def _judgement(
     comparison = None
     if against is not None:
         compared, compared_cut = fitted_load_points(against.comparison.load_points)
-        comparison = against.comparison.model_copy(update={"load_points": compared})
+        told = [
+            each
+            for each in against.comparison.settings
+            if each.word == "Differs" or each.is_half_known
+        ]
+        comparison = against.comparison.model_copy(
+            update={"load_points": compared, "settings": told}
+        )
         truncated += compared_cut
     answers = (
         _objectives_answer(found),

@@ -130,8 +130,8 @@ def row_truncations(
 
 
 MAX_COMPARISON_BYTES = 16_000  # Bytes for the load points of a comparison.
-# Also the message, which the condition repeats.
-COMPARISON_BYTES = MAX_COMPARISON_BYTES + 3_000
+# Also the message, which the condition repeats, and settings that differ.
+COMPARISON_BYTES = MAX_COMPARISON_BYTES + 6_000
 _WORDS: tuple[Word, ...] = (
     "NotComparable",
     "Unknown",

@@ -27,6 +27,11 @@ from benchrun.measure.counters import (
     rise,
     rise_at,
 )
+from benchrun.measure.effective_settings import (
+    Effective,
+    effective_settings,
+    given_settings,
+)
 from benchrun.measure.exporters import (
     NOT_RENEWED,
     GpuFigures,
@@ -47,6 +52,7 @@ from benchrun.measure.metrics_page import (
 )
 from benchrun.measure.request_figures import (
     ANSWERED_PERCENT,
+    CACHED_BY_ANSWERS,
     GREATEST,
     LATENCIES,
     QUEUED_E2EL,
@@ -153,6 +159,7 @@ from benchrun.measure.windows import (
 
 __all__ = [
     "ANSWERED_PERCENT",
+    "CACHED_BY_ANSWERS",
     "CONFIDENCE",
     "EXTERNAL_HITS",
     "EXTERNAL_QUERIES",
@@ -176,6 +183,7 @@ __all__ = [
     "TTFT_SUM",
     "Contrast",
     "Distribution",
+    "Effective",
     "FullSteps",
     "GpuFigures",
     "Hold",
@@ -213,6 +221,7 @@ __all__ = [
     "detectable_shift",
     "detected_text",
     "duration_seconds",
+    "effective_settings",
     "encode",
     "failed_requests",
     "fallen_counters",
@@ -220,6 +229,7 @@ __all__ = [
     "find_plateau",
     "fisher_p_value",
     "full_steps",
+    "given_settings",
     "goodput",
     "gpu_figures",
     "gpu_values",

@@ -171,6 +171,25 @@ ANSWERED_PERCENT = "answered_percent"
 answered, from which the percentiles are computed."""
 
 
+CACHED_BY_ANSWERS = "answers_cached_percent"
+"""Key of `results[].metrics`; present only if every answer tells how many tokens of its prompt were
+found in a cache: their share by the answers' own counts, not by the servers' metrics."""
+
+
+def cached_metrics(records: Sequence[StageRecord]) -> Metrics:
+    """Return which share of the prompt tokens was found in a cache, as the answers tell it.
+
+    Empty if one of them does not.
+    """
+    told = [record.cached for record in records if record.cached is not None]
+    answered = sum(sum(record.requests.ok) for record in records)
+    prompts = sum(each.prompt_tokens for each in told)
+    if not prompts or sum(each.answers for each in told) != answered:
+        return {}
+    cached = sum(each.cached_tokens for each in told)
+    return {CACHED_BY_ANSWERS: rounded(100 * cached / prompts)}
+
+
 def pooled_metrics(
     records: Sequence[StageRecord], pools: Pools, percentiles: Sequence[str]
 ) -> Metrics:
@@ -178,7 +197,7 @@ def pooled_metrics(
 
     Latencies are milliseconds with five significant digits; counts are exact.
     """
-    metrics = totals(records) | connect_metrics(records)
+    metrics = totals(records) | connect_metrics(records) | cached_metrics(records)
     streams = [record.streams for record in records if record.streams is not None]
     if reconnected := sum(each.reconnected for each in streams):
         metrics[RECONNECTED] = reconnected

@@ -31,6 +31,9 @@ from benchrun.plan.child_objects import Manifest, Owner, controlled_by
 from benchrun.plan.stages import block_seed, digest, gpus
 
 _OF_A_SERVER = ("replicas", "nodes_per_replica", "disaggregated")
+_OF_ONLINE = ("engine", *_OF_A_SERVER)
+_OF_AN_ENGINE = ("command", "args", "env", "compile_cache_claim")
+"""Fields of a server that only its engine understands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +89,10 @@ def _laid_over(
             f"spec.matrix: variant {name}: two axes set {twice}; take this setting out of one axis"
         )
     spec = template
-    for each in settings:
+    # An engine comes first, because it leaves out what others are added to.
+    for each in sorted(settings, key=lambda each: each.engine is None):
         many = next(
-            (what for what in _OF_A_SERVER if getattr(each, what) is not None), None
+            (what for what in _OF_ONLINE if getattr(each, what) is not None), None
         )
         if many is not None and spec.server is None:
             what = f"variant {name}: {json_name(many)}"
@@ -118,6 +122,7 @@ def spec_body(spec: BenchmarkRunSpec) -> dict[str, Any]:
 
 
 def _started(started: Started, settings: VariantSettings) -> Started:
+    started = _of_engine(started, settings)
     update: dict[str, Any] = (
         {} if settings.image is None else {"image": settings.image}
     )
@@ -145,6 +150,22 @@ def _started(started: Started, settings: VariantSettings) -> Started:
     return started.model_copy(update=update)
 
 
+def _of_engine(started: Started, settings: VariantSettings) -> Started:
+    """Return the server with the variant's engine, without what was the template's engine's."""
+    if settings.engine in (None, started.engine):
+        return started
+    fields = type(started).model_fields
+    return started.model_copy(
+        update={
+            "engine": settings.engine,
+            **{
+                name: fields[name].get_default(call_default_factory=True)
+                for name in _OF_AN_ENGINE
+            },
+        }
+    )
+
+
 def _set_by(settings: VariantSettings) -> Iterator[str]:
     yield from (
         arg.partition("=")[0] for arg in settings.args if arg.startswith("-")
@@ -152,7 +173,7 @@ def _set_by(settings: VariantSettings) -> Iterator[str]:
     yield from (f"env {variable.name}" for variable in settings.env)
     yield from (
         json_name(what)
-        for what in ("image", "model", *_OF_A_SERVER)
+        for what in ("image", "model", *_OF_ONLINE)
         if getattr(settings, what) is not None
     )
     if settings.resources is not None:

@@ -11,6 +11,7 @@ from benchrun.api import (
     Change,
     Code,
     ComparedLoadPoint,
+    ComparedSetting,
     Gate,
     Result,
     Verdict,
@@ -73,6 +74,54 @@ def comparison_rows(load_points: Sequence[ComparedLoadPoint]) -> Rows:
     return Rows(
         ("load point", "figure", "baseline", "value", *CHANGE_HEADERS), tuple(rows)
     )
+
+
+SETTING_HEADERS = ("setting", "baseline", "value", "difference", "can change")
+
+
+def setting_rows(settings: Sequence[ComparedSetting]) -> Rows:
+    """Build a table with one row for each setting that differs, or that one side does not say.
+
+    What came by itself is first, since nobody asked for it.
+    """
+    rows = sorted(
+        (each for each in settings if each.word == "Differs" or each.is_half_known),
+        key=lambda each: (each.word != "Differs", each.on_purpose),
+    )
+    return Rows(SETTING_HEADERS, tuple(setting_cells(each) for each in rows))
+
+
+def setting_cells(each: ComparedSetting) -> tuple[str, ...]:
+    """Return the cells of a setting for the columns in SETTING_HEADERS."""
+    told = (
+        "one side is not known"
+        if each.word == "Unknown"
+        else "on purpose"
+        if each.on_purpose
+        else "not on purpose"
+    )
+    return (
+        each.setting,
+        each.baseline or ABSENT,
+        each.value or ABSENT,
+        told,
+        ", ".join(each.changes).lower() or ABSENT,
+    )
+
+
+def unknown_text(settings: Sequence[ComparedSetting]) -> str:
+    """Return a sentence on how many settings are the same, and which ones neither side says."""
+    if not settings:
+        return ""
+    same = sum(each.word == "Same" for each in settings)
+    neither = [
+        each.setting
+        for each in settings
+        if each.word == "Unknown" and not each.is_half_known
+    ]
+    begin = f"settings of the servers that are the same: {same}" if same else ""
+    end = f"known of neither side: {', '.join(neither)}" if neither else ""
+    return "; ".join(part for part in (begin, end) if part)
 
 
 def change_load_points(change: Change) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.report import serving_result, sweep_rows, tables
-from benchrun.report.comparison_rows import comparison_rows, reasons
+from benchrun.report.comparison_rows import comparison_rows, reasons, setting_rows
 from benchrun.report.run_list import outcome_word
 from benchrun.report.tables import NO_TEXTS, Rows, Texts
 
@@ -120,6 +120,7 @@ def sweep_markdown(
         if figures
         else "",
         part("Load points side by side", sweep_rows.configuration_rows(status)),
+        part("How the servers differ", sweep_rows.setting_rows(status)),
         part(
             f"Side by side, against {baseline}",
             sweep_rows.configuration_change_rows(status),
@@ -170,6 +171,7 @@ def _page(name: str, word: str | None, message: str | None, *parts: str) -> str:
 def _comparison(status: BenchmarkRunStatus) -> Iterable[str]:
     if (found := status.comparison) is not None:
         yield f"### Against {escaped(found.baseline.name)}: {found.outcome}"
+        yield table(setting_rows(found.settings))
         yield table(comparison_rows(found.load_points))
         yield escaped(found.message)
         yield "\n".join(

@@ -13,7 +13,7 @@ from benchrun.api import BenchmarkRunStatus, ServerStatus
 from benchrun.measure.server_pressure import server_limits
 from benchrun.names import ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
-from benchrun.report.tables import Rows, figure
+from benchrun.report.tables import ABSENT, Rows, figure
 from benchrun.sizing import ServeArgs, UnreadableValue, serve_args
 
 _OF_SERVERS = (
@@ -25,6 +25,12 @@ _OF_SERVERS = (
     EngineSetting.CHUNKED_PREFILL,
     EngineSetting.TENSOR_PARALLEL,
     EngineSetting.BLOCK_TOKENS,
+    EngineSetting.DTYPE,
+    EngineSetting.QUANTIZATION,
+    EngineSetting.KV_CACHE_DTYPE,
+    EngineSetting.EAGER,
+    EngineSetting.SPECULATION,
+    EngineSetting.ATTENTION_KERNELS,
     EngineSetting.LOGS_REQUESTS,
 )
 _OF_WORKLOADS = ("requests", "load", "ignoreEOS", "sampling")
@@ -82,21 +88,23 @@ def _of_platform(status: BenchmarkRunStatus) -> list[tuple[str, ...]]:
 def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
     """Yield the settings of a server as its arguments set them, else as the server reports them.
 
-    A setting has the name of its flag. A setting for which the engine has no flag is left out.
+    A setting has the name of its flag; without one, its own, if the server reports it.
     """
     engine = ENGINES[server.engine]
     given = ServeArgs.of(server.args, engine)
     side = "server" if server.role == "server" else f"server ({server.role})"
     for setting in _OF_SERVERS:
         turns_on = given.flag(setting)
+        reported = engine.reported(setting, server.reported)
         if (name := turns_on or engine.flags_off.get(setting)) is None:
+            if reported is not None:
+                yield (setting.value, f"{reported} (reported)", side, ABSENT)
             continue
         if setting in engine.computed_settings:
             yield (setting.value, _computed(setting, server), side, "server.args")
             continue
         is_on = given.switched(setting, default=True) == (turns_on is not None)
         switch = str(is_on).lower() if given.is_switched(setting) else None
-        reported = engine.reported(setting, server.reported)
         value = given.text(setting) or switch
         yield (
             name,

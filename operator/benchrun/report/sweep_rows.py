@@ -21,7 +21,7 @@ from benchrun.api.sweep import (
     VariantStatus,
 )
 from benchrun.measure import detected_text
-from benchrun.report import tables
+from benchrun.report import comparison_rows, tables
 from benchrun.report.comparison_rows import CHANGE_HEADERS, change_load_points
 from benchrun.report.tables import (
     ABSENT,
@@ -152,6 +152,16 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
         for change in row.changes
     )
     return Rows(headers, rows)
+
+
+def setting_rows(status: BenchmarkSweepStatus) -> Rows:
+    """Build a table with one row for each variant and setting that differs from the baseline's."""
+    rows = [
+        (variant.name, *cells)
+        for variant in status.variants
+        for cells in comparison_rows.setting_rows(variant.settings).rows
+    ]
+    return Rows(("variant", *comparison_rows.SETTING_HEADERS), tuple(rows))
 
 
 def _compared(

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from benchrun import api
 from benchrun.api.sweep import SweepRow
-from benchrun.measure import ANSWERED_PERCENT, sum_of_known
+from benchrun.measure import ANSWERED_PERCENT, CACHED_BY_ANSWERS, sum_of_known
 from benchrun.names import ROLE_DECODE, ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
 
@@ -301,10 +301,21 @@ def result_rows(
 
 def _by_role(result: api.Result, *, name: str, unit: str) -> str:
     """Format a figure of each role except the proxy, with prefill before decode: `0.3/2.1`."""
-    roles = (role for role in result.roles if role.role != ROLE_PROXY)
+    roles = [role for role in result.roles if role.role != ROLE_PROXY]
+    told = result.metrics.get(CACHED_BY_ANSWERS)
+    if (
+        name == "prefix_hit_percent"
+        and told is not None
+        and all(role.prefix_hit_percent is None for role in roles)
+    ):
+        return f"{figure(told, unit=unit)}{BY_ANSWERS}"
     return (
         "/".join(figure(getattr(role, name), unit=unit) for role in roles) or ABSENT
     )
+
+
+BY_ANSWERS = " (answers)"
+"""Mark of a figure that no server's metrics tell, but every answer of the server does."""
 
 
 def _of_role(result: api.Result, *, role: str, name: str, unit: str = "") -> str:

@@ -118,6 +118,26 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
     ]
 
 
+def test_servers_that_were_not_alike_are_told_before_the_outcome_and_found() -> (
+    None
+):
+    alike = ended(a_run())
+    other: Any = a_run().status
+    other["servers"][0] |= {"engine": "SGLang"}
+    status = ended(a_run(status=other))
+    codes = [each.code for each in status.findings]
+    assert "EnginesUnequal" in codes
+    assert "EnginesUnequal" not in [each.code for each in alike.findings]
+    assert status.verdict == alike.verdict
+    assert message(status).startswith(
+        "The engines differ: SGLang in before, vLLM in "
+    )
+    assert status.comparison is not None
+    told = {each.setting: each.word for each in status.comparison.settings}
+    assert told["engine"] == "Differs"
+    assert "Same" not in told.values(), "these are in the document"
+
+
 @pytest.mark.parametrize(
     ("condition", "code", "answer", "before"),
     [

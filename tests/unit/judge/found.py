@@ -2,8 +2,9 @@
 
 from benchrun.api import Finding
 from benchrun.judge.results import results
+from benchrun.judge.rules.all_rules import with_more
 from benchrun.judge.rules.rule import Code
-from unit.judge.scenes import file_of
+from unit.judge.scenes import compared_in, file_of
 from unit.judge.specs import SERVER, spec, workload
 
 SPEC = spec(
@@ -45,4 +46,5 @@ def findings_of(code: Code) -> dict[str, Finding]:
         servers=servers,
         unstored=scene.unstored,
     )
-    return {finding.code: finding for finding in judged.findings}
+    found = with_more(judged.findings, compared_in(scene))
+    return {finding.code: finding for finding in found}

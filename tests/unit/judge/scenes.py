@@ -8,6 +8,8 @@ Beside these groups a file may have:
     decided_by: what holds for the evidence of every finding, such as "failed > 0"
     compares_with: names of the thresholds that the rule compares with
 
+A scene may have `sides`: what a run's servers and those of its baseline report, and their arguments.
+
 The first scene in which something is found is the example of the code. A column of requests or
 samples is a number for all of them, a list of numbers by turns, numbers in a row ("900*3 20": three
 times 900, then 20), or `{from: 0, each: 250}`. `!long e` is a text of 300 letters.
@@ -21,6 +23,7 @@ from typing import Any
 
 import yaml
 from benchrun.api import LoadPoint, Objective, ServerStatus
+from benchrun.judge.comparison.settings import Differing, Servers, compared_settings
 from benchrun.judge.rules.all_rules import judge_load_point, judge_run
 from benchrun.judge.rules.rule import (
     Code,
@@ -29,11 +32,14 @@ from benchrun.judge.rules.rule import (
     StageFinding,
 )
 from benchrun.judge.rules.sample_size import unstored_records
+from benchrun.judge.rules.unequal_servers import unequal_servers
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import Load
+from benchrun_client.engines import EngineName
 from unit.judge.scene_stages import Knobs, expected_of, stage_of
 from unit.judge.stages import with_compilations
+from unit.plan.specs import spec
 
 FOLDER = Path(__file__).parent / "rules/scenes"
 FINDS = ("Note", "Suspect", "Invalid")
@@ -54,6 +60,7 @@ class Scene:
     weight: float | None
     unstored: Sequence[str] = ()
     runs_servers: bool = False  # Or it measures an endpoint.
+    sides: Differing | None = None
 
     @property
     def samples(self) -> list[Sample]:
@@ -112,7 +119,16 @@ def found_in(scene: Scene) -> list[StageFinding]:
         *judge_load_point(context),
         *unstored_records(context.load_point, scene.unstored),
         *judge_run(run),
+        *compared_in(scene),
     ]
+
+
+def compared_in(scene: Scene) -> list[StageFinding]:
+    """Return what is found where a run is compared with its baseline."""
+    if scene.sides is None:
+        return []
+    found = compared_settings(scene.sides)
+    return unequal_servers(scene.context.load_point.id, found, "before")
 
 
 class _Loader(yaml.CSafeLoader):
@@ -156,6 +172,7 @@ def _scene(
     stages: Sequence[Knobs] = ({},),
     planned: int | None = None,
     unstored: bool = False,
+    sides: Sequence[Knobs] = (),
     evidence: Knobs | None = None,
     weight: float | None = None,
     **of_stages: Any,
@@ -187,7 +204,23 @@ def _scene(
         weight,
         point.stage_ids if unstored else (),
         bool(own_servers),
+        Differing(*([_side(**each)] for each in sides)) if sides else None,
     )
+
+
+def _side(
+    *,
+    engine: EngineName = "VLLM",
+    args: Sequence[str] = (),
+    image: str = "image:1",
+    model: Knobs | None = None,
+    **told: Any,
+) -> Servers:
+    """Build the servers of a run, and the spec by which it started them."""
+    server = {"engine": engine, "args": list(args), "image": image}
+    found = ServerStatus(role="server", engine=engine, **told)
+    given = spec(server=server, model={"name": "org/m", **(model or {})})
+    return Servers("run", given, [found])
 
 
 def _load_point(load: Load, *, repeats: int) -> LoadPoint:

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from benchrun.measure import (
     ANSWERED_PERCENT,
+    CACHED_BY_ANSWERS,
     QUEUED_LATENCIES,
     RequestLimits,
     duration_seconds,
@@ -19,7 +20,7 @@ from benchrun.measure import (
     pools_of,
     rounded,
 )
-from benchrun_client.contract import GapCounts, StageRecord
+from benchrun_client.contract import CachedTokens, GapCounts, StageRecord
 from hypothesis import given, strategies as st
 from unit.measure.records import record, requests
 from unit.measure.test_distributions import numpy_linear
@@ -284,6 +285,36 @@ def test_counts_are_not_rounded() -> None:
         )
     )
     assert metrics(stage)["total_output_tokens"] == 1_234_568
+
+
+@pytest.mark.parametrize(
+    ("told", "percent"),
+    [
+        ([(4, 400, 100), (4, 100, 100)], 40.0),
+        ([(4, 400, 0)], 0.0),
+        # An answer that does not say it may have found all or nothing.
+        ([(3, 300, 100)], None),
+        ([(4, 400, 100), None], None),
+        ([(4, 0, 0)], None),
+        ([None], None),
+    ],
+)
+def test_the_cached_share_by_answers_is_known_if_all_of_them_tell(
+    told: list[tuple[int, int, int] | None], percent: float | None
+) -> None:
+    columns = requests(ttft_us=[1] * 4, e2el_us=[2] * 4, output_tokens=[2] * 4)
+    stages = [
+        record(
+            requests=columns,
+            cached=None
+            if each is None
+            else CachedTokens(
+                answers=each[0], prompt_tokens=each[1], cached_tokens=each[2]
+            ),
+        )
+        for each in told
+    ]
+    assert metrics(*stages).get(CACHED_BY_ANSWERS) == percent
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,20 @@ REFUSED: dict[str, Refused] = {
         "axes of a zip must have the same number of values",
         matrix={"zip": [axis("a", "1", "2"), axis("b", "1")]},
     ),
+    "another engine in the template's image": refused(
+        "spec.matrix.variants[0].image",
+        "another engine needs an image of its own",
+        matrix={"variants": [{"name": "a", "engine": "SGLang"}]},
+    ),
+    "an engine of an axis without an image": refused(
+        "spec.matrix.grid[0].values[0].image",
+        "another engine needs an image of its own",
+        matrix={
+            "grid": [
+                {"name": "engine", "values": [{"name": "a", "engine": "SGLang"}]}
+            ]
+        },
+    ),
     "a baseline that is not there": refused(
         "spec.baseline", "no variant of the matrix is called none", baseline="none"
     ),

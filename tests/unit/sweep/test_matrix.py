@@ -13,10 +13,16 @@ from benchrun.api.sweep import (
     combinations,
     named,
 )
-from benchrun.plan import Variant, planned_variants, spec_body
+from benchrun.plan import (
+    Variant,
+    planned_runs,
+    planned_variants,
+    run_manifest,
+    spec_body,
+)
 from hypothesis import assume, given, strategies as st
 from pydantic import ValidationError
-from unit.plan.specs import spec_body as template_body, workload
+from unit.plan.specs import OWNER, spec_body as template_body, workload
 from unit.sweep.generated_sweeps import MATRICES
 from unit.sweep.spec_cases import ACCEPTED, Spec
 from unit.sweep.sweeps import axis, sweep_spec, variant
@@ -220,6 +226,99 @@ def test_image_and_model_take_the_place_of_the_templates() -> None:
         "vllm:2",
         {"name": "other", "revision": "r1"},
     )
+
+
+def of_two_engines(**llamacpp: Any) -> BenchmarkSweepSpec:
+    """A sweep of vLLM, as in the template, and llama.cpp."""
+    server = {
+        "image": "vllm:1",
+        "command": ["vllm", "serve", "$(MODEL)"],
+        "args": ["--max-num-seqs=8"],
+        "env": [{"name": "VLLM_LOGGING_LEVEL", "value": "DEBUG"}],
+        "compileCacheClaim": "kernels",
+        "resources": {"requests": {"cpu": "2"}},
+    }
+    model = {
+        "name": "tiny",
+        "tokenizer": "org/m",
+        "source": {"path": {"path": "/models/tiny.gguf"}},
+    }
+    other = {"engine": "LlamaCpp", "image": "llama:1", "model": model, **llamacpp}
+    other = {name: value for name, value in other.items() if value is not None}
+    variants = [variant("vllm"), variant("llama", "--parallel", "8", **other)]
+    return sweep_spec(variants, template=template_body(server=server))
+
+
+def test_variants_may_have_engines_of_their_own() -> None:
+    vllm, llama = (each.spec for each in planned_variants(of_two_engines()))
+    assert (vllm.engine_name, llama.engine_name) == ("VLLM", "LlamaCpp")
+    assert vllm.server is not None
+    assert llama.server is not None
+    assert vllm.server.args == ["--max-num-seqs=8"]
+    # What only the template's engine understands is left out; what any server has stays.
+    assert llama.server.args == ["--parallel", "8"]
+    assert llama.server.command == []
+    assert llama.server.env == []
+    assert llama.server.compile_cache_claim is None
+    assert llama.server.image == "llama:1"
+    assert llama.server.resources == vllm.server.resources
+    assert llama.model.source.path is not None
+    assert llama.workloads == vllm.workloads
+    planned = planned_runs(
+        "s", of_two_engines(), planned_variants(of_two_engines())
+    )
+    assert [
+        run_manifest(OWNER, each)["spec"]["server"].get("engine")
+        for each in planned
+    ] == [
+        None,
+        "LlamaCpp",
+    ]
+
+
+def test_the_templates_engine_may_be_named_and_keeps_its_flags() -> None:
+    found = planned_variants(
+        of_two_engines(engine="VLLM", args=["--seed=1"], model=None)
+    )
+    assert found[1].spec.server is not None
+    assert found[1].spec.server.args == ["--max-num-seqs=8", "--seed=1"]
+
+
+def test_an_engine_comes_before_the_flags_of_other_axes() -> None:
+    engines = {
+        "name": "engine",
+        "values": [
+            {
+                "name": "sglang",
+                "engine": "SGLang",
+                "image": "sglang:1",
+                "args": ["--tp=1"],
+            }
+        ],
+    }
+    flags = {
+        "name": "log",
+        "values": [{"name": "info", "args": ["--log-level=info"]}],
+    }
+    spec = sweep_spec((), matrix={"grid": [flags, engines]})
+    (only,) = planned_variants(spec)
+    assert only.spec.server is not None
+    assert only.spec.server.args == ["--tp=1", "--log-level=info"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"image": None}, "image"),
+        ({"env": [{"name": "LLAMA_API_KEY", "value": "x"}]}, "env"),
+        ({"replicas": 1, "nodesPerReplica": 2}, "nodesPerReplica"),
+    ],
+)
+def test_what_another_engine_cannot_have_is_rejected(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        planned_variants(of_two_engines(**changes))
 
 
 def test_an_engine_without_api_server_is_varied_like_a_server() -> None:

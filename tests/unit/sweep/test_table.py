@@ -17,9 +17,11 @@ from benchrun.api import (
 )
 from benchrun.api.sweep import FoundLoad, SweepTable, TabledRun, essence
 from benchrun.judge.comparison.comparability import MeasuredRun
+from benchrun.judge.status_size import json_bytes
 from benchrun.judge.sweep.best import Side, best_variants, contenders, pareto_front
 from benchrun.judge.sweep.judged_sweep import (
     ONE_LEFT,
+    fitted,
     found_loads,
     sweep_table,
     table,
@@ -475,6 +477,35 @@ def test_what_else_differs_is_noted_once_beside_the_words() -> None:
     found = tabled(in_memory(given))
     assert words(found, "wide")["OutputThroughput"] == "NoDetectableDifference"
     assert [each.reason is not None for each in found.results] == [False, True]
+
+
+def test_how_servers_differ_is_told_by_variant_and_before_all_else() -> None:
+    given = {
+        "base": [reporting("b", enable_prefix_caching="True", dtype="float16")],
+        "wide": [reporting("w", failed=40, enable_prefix_caching="False")],
+    }
+    found = tabled(in_memory(given))
+    assert {
+        (each.setting, each.word, each.on_purpose)
+        for each in found.settings["wide"]
+    } >= {("prefix cache", "Differs", False), ("dtype", "Unknown", False)}
+    assert "base" not in found.settings
+    (reason,) = filter(None, (each.reason for each in found.results))
+    assert reason.startswith("settings differ that were not varied on purpose")
+    assert "requests failed" in reason
+
+
+def test_settings_are_cut_to_those_that_nobody_asked_for() -> None:
+    given = {
+        "base": [reporting("b", enable_prefix_caching="True", dtype="float16")],
+        "wide": [reporting("w", enable_prefix_caching="False")],
+    }
+    whole = tabled(given)
+    size = json_bytes(whole.results)
+    kept = fitted(whole, max_bytes=size + json_bytes(whole.settings["wide"]) - 1)
+    assert [each.setting for each in kept.settings["wide"]] == ["prefix cache"]
+    cut = {each.field: each.included for each in kept.truncated}
+    assert cut == {"variants[].settings": 1}
 
 
 def a_plateau(

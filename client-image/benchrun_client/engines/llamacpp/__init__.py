@@ -13,17 +13,36 @@ from benchrun_client.engines.llamacpp import launch, log, metric_names
 def answered_settings(properties: Mapping[str, object]) -> Mapping[str, str]:
     """Return a server's settings from the answer of /props."""
     generation = properties.get("default_generation_settings")
-    context = generation.get("n_ctx") if isinstance(generation, dict) else None
+    generation = generation if isinstance(generation, dict) else {}
+    sampling = generation.get("params")
+    sampling = sampling if isinstance(sampling, dict) else {}
+    kind = properties.get("model_ftype")
     found = {
         "total_slots": properties.get("total_slots"),
-        "n_ctx": context,  # Of one slot.
-        "model_ftype": properties.get("model_ftype"),
+        "n_ctx": generation.get("n_ctx"),  # Of one slot.
+        "model_ftype": kind,
+        **(weights_of(kind) if isinstance(kind, str) else {}),
+        "speculation": sampling.get("speculative.types"),
     }
     return {
         name: str(value)
         for name, value in found.items()
         if isinstance(value, int | str)
     }
+
+
+_UNQUANTIZED = {"all F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+
+
+def weights_of(kind: str) -> Mapping[str, str]:
+    """Return quantization and type of the weights, from the kind of a GGUF file.
+
+    The type is that of all weights, so that quantized ones have none.
+    """
+    dtype = _UNQUANTIZED.get(kind.removesuffix(" (guessed)"))
+    if dtype is None:
+        return {"quantization": kind}
+    return {"quantization": "none", "dtype": dtype}
 
 
 LLAMACPP = Engine(

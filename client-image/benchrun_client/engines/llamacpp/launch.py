@@ -68,6 +68,7 @@ FLAG_SPELLINGS = {
     "-a": "alias",
     "-b": "batch-size",
     "-c": "ctx-size",
+    "-ctk": "cache-type-k",
     "-dr": "docker-repo",
     "-hf": "hf-repo",
     "-hfr": "hf-repo",
@@ -85,6 +86,7 @@ SETTING_FLAGS = {
     EngineSetting.STEP_TOKENS: "batch-size",
     EngineSetting.KV_CACHE_TOKENS: "ctx-size",
     EngineSetting.PREFIX_CACHE: "cache-prompt",
+    EngineSetting.KV_CACHE_DTYPE: "cache-type-k",  # that of values is nearly always equal
 }
 PLACEHOLDERS = {
     "--model": "$(MODEL)",

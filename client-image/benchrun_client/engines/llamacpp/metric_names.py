@@ -42,5 +42,8 @@ COUNTER_SUMS: Mapping[str, tuple[str, ...]] = {
 REPORTED_SETTINGS = {
     EngineSetting.MAX_RUNNING: "total_slots",
     EngineSetting.MAX_TOKENS: "n_ctx",
+    EngineSetting.DTYPE: "dtype",
+    EngineSetting.QUANTIZATION: "quantization",
+    EngineSetting.SPECULATION: "speculation",
 }
-"""Setting -> its name among those of /props."""
+"""Setting -> its name among those that are made of /props."""

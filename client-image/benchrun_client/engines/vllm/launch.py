@@ -108,11 +108,18 @@ SETTING_FLAGS = {
     EngineSetting.DATA_PARALLEL: "data-parallel-size",
     EngineSetting.EXPERT_PARALLEL: "enable-expert-parallel",
     EngineSetting.LOGS_REQUESTS: "enable-log-requests",
+    EngineSetting.DTYPE: "dtype",
+    EngineSetting.QUANTIZATION: "quantization",
+    EngineSetting.KV_CACHE_DTYPE: "kv-cache-dtype",
+    EngineSetting.EAGER: "enforce-eager",
+    EngineSetting.SPECULATION: "speculative-config",
+    EngineSetting.ATTENTION_KERNELS: "attention-backend",
     EngineSetting.CONFIG_FILE: "config",
 }
 READABLE_FLAGS = frozenset(
     {
         "async-scheduling",
+        "attention-backend",
         "block-size",
         "cpu-offload-gb",
         "data-parallel-backend",
@@ -130,6 +137,7 @@ READABLE_FLAGS = frozenset(
         "enable-eplb",
         "enable-expert-parallel",
         "enable-lora",
+        "enforce-eager",
         "gpu-memory-utilization",
         "hf-config-path",
         "hf-overrides",

@@ -197,13 +197,11 @@ def _slowest(log: str) -> Mapping[str, float]:
 # What it chose, or fell back to; of the second line older versions write "Using Flash Attention
 # backend on V1 engine.":
 #
-#     Initializing a V1 LLM engine (v0.32.0) with config: model='..', ..., dtype=torch.bfloat16,
-#         ..., quantization=None, ...                                         in one line
+#     Chunked prefill is enabled with max_num_batched_tokens=2048.
 #     Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'FLASHINFER'].
 #     Using TRITON Unquantized MoE backend out of potential backends: [..]
 #     Available KV cache memory: 50.82 GiB                                    for each rank
 
-_CONFIG = r"^.{0,300}?Initializing a V1 LLM engine .{1,1500}?, "
 _CHOICES: Mapping[str, re.Pattern[str]] = {
     "attention_backend": re.compile(
         r"\bUsing ([A-Za-z][A-Za-z0-9_ ]{1,40}?) (?:attention backend out of|backend on V1 engine)"
@@ -211,18 +209,68 @@ _CHOICES: Mapping[str, re.Pattern[str]] = {
     "moe_backend": re.compile(
         r"\bUsing '?([A-Za-z][A-Za-z0-9_ ']{1,60}) MoE backend\b"
     ),
-    "dtype": re.compile(_CONFIG + r"dtype=(?:torch\.)?([A-Za-z0-9_]{1,30}), "),
-    "quantization": re.compile(_CONFIG + r"quantization=([A-Za-z0-9_-]{1,40}), "),
+    "max_num_batched_tokens": re.compile(
+        r"Chunked prefill is enabled with max_num_batched_tokens=([0-9]{1,9})\."
+    ),
     "available_kv_cache_gib": re.compile(
         r"Available KV cache memory: ([0-9]{1,6}(?:\.[0-9]{1,6})?) GiB"
     ),
 }
-_CHOICE_WORDS = ("Using ", "Initializing a V1 ", "Available KV ")
+_CHOICE_WORDS = ("Using ", "Chunked prefill is ", "Available KV ")
 _MAX_CHOICE_CHARS = 100
+# The whole configuration, in one line of some 4,000 characters, of which the first half is read:
+#
+#     Initializing a V1 LLM engine (v0.32.0) with config: model='..', speculative_config=None, ...,
+#         dtype=torch.bfloat16, max_seq_len=2048, ..., quantization=None, ...
+_CONFIG_BEGINS = "Initializing a V1 LLM engine "
+_MAX_CONFIG_CHARS = 3000
+_MAX_CONFIGS = 8  # One of each engine process; they are equal.
+_CONFIG_NAMES = {
+    "dtype": "dtype",
+    "max_seq_len": "max_model_len",
+    "tensor_parallel_size": "tensor_parallel_size",
+    "pipeline_parallel_size": "pipeline_parallel_size",
+    "data_parallel_size": "data_parallel_size",
+    "quantization": "quantization",
+    "enforce_eager": "enforce_eager",
+    "kv_cache_dtype": "cache_dtype",
+    "enable_prefix_caching": "enable_prefix_caching",
+    "enable_chunked_prefill": "enable_chunked_prefill",
+    "chunked_prefill_enabled": "enable_chunked_prefill",  # in older versions
+    "speculative_config": "speculative_config",
+}
+"""Name in that line -> name of the setting, which is that of its label where it has one."""
+_CONFIG_VALUE = re.compile(
+    rf", ({'|'.join(_CONFIG_NAMES)})=(?:torch\.)?"
+    r"(SpeculativeConfig\([^()]{0,200}\)|[A-Za-z0-9_.-]{1,40})(?=, |\s|$)"
+)
+_SPECULATION = re.compile(
+    r"SpeculativeConfig\(method='([^']{1,40})', .{0,200}?num_spec_tokens=([0-9]{1,4})\)"
+)
+
+
+def _configured(log: str) -> Iterator[tuple[str, str]]:
+    """Yield the settings of the line that has the whole configuration, by name."""
+    begin = 0
+    for _ in range(_MAX_CONFIGS):
+        if (begin := log.find(_CONFIG_BEGINS, begin)) < 0:
+            return
+        text = log[begin : begin + _MAX_CONFIG_CHARS].partition("\n")[0]
+        begin += len(_CONFIG_BEGINS)
+        for name, value in _CONFIG_VALUE.findall(text):
+            guessed = _SPECULATION.match(value)
+            yield (
+                _CONFIG_NAMES[name],
+                value
+                if guessed is None
+                else "{}, {} tokens".format(*guessed.groups()),
+            )
 
 
 def _chosen(log: str) -> dict[str, str]:
     found: dict[str, set[str]] = defaultdict(set)
+    for setting, value in _configured(log):
+        found[setting].add(value)
     for setting, _, choice in _found(log, _CHOICE_WORDS, _CHOICES):
         found[setting].add(choice)
     return {

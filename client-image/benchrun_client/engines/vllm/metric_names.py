@@ -98,9 +98,17 @@ REPORTED_SETTINGS = {
     EngineSetting.KV_CACHE_BYTES: "kv_cache_memory_bytes",
     EngineSetting.TENSOR_PARALLEL: "tensor_parallel_size",
     EngineSetting.DATA_PARALLEL: "data_parallel_size",
+    EngineSetting.PIPELINE_PARALLEL: "pipeline_parallel_size",
     EngineSetting.LOGS_REQUESTS: "enable_log_requests",
+    EngineSetting.DTYPE: "dtype",
+    EngineSetting.QUANTIZATION: "quantization",
+    EngineSetting.KV_CACHE_DTYPE: "cache_dtype",
+    EngineSetting.EAGER: "enforce_eager",
+    EngineSetting.SPECULATION: "speculative_config",
+    EngineSetting.ATTENTION_KERNELS: "attention_backend",
+    EngineSetting.EXPERT_KERNELS: "moe_backend",
 }
-"""Setting -> label of cache_config_info that has its value."""
+"""Setting -> label of cache_config_info that has its value, or the name that `log.py` gives it."""
 
 
 def cache_tokens(labels: Mapping[str, str]) -> int | None:

@@ -6,6 +6,7 @@ The names of variants and the limits of a sweep are here too.
 import itertools
 from typing import Annotated, Literal
 
+from benchrun_client.engines import EngineName
 from pydantic import Field
 
 from benchrun.api.base import (
@@ -48,6 +49,16 @@ VariantName = Annotated[
 class VariantSettings(SpecModel):
     """Changes to the template; fields that are left out stay as in the template."""
 
+    rules = (
+        Rule(
+            cel="!has(self.engine) || has(self.image)",
+            message="another engine needs an image of its own: the template's is of its engine",
+            path=".image",
+        ),
+    )
+    engine: EngineName | None = None
+    """Another engine, with image. The template's command, args, env and compileCacheClaim are not
+    its own and are left out; args and env are the variant's alone."""
     args: Args = Field(default_factory=list)
     """Flags appended to the template's; vLLM uses the last of duplicates."""
     env: Env = Field(

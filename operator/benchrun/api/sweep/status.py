@@ -3,11 +3,19 @@
 from typing import Annotated, Literal
 
 from benchrun_client.contract import Axis
+from benchrun_client.engines import ENGINES
 from pydantic import Field
 
 from benchrun.api import comparison
 from benchrun.api.base import SET, StatusModel, entries
-from benchrun.api.comparison import Change, Outcome, Scope, ThroughputOf
+from benchrun.api.comparison import (
+    MAX_SETTINGS,
+    Change,
+    ComparedSetting,
+    Outcome,
+    Scope,
+    ThroughputOf,
+)
 from benchrun.api.conditions import Conditions, Reason
 from benchrun.api.server_figures import SHOWN_FIGURES, answering
 from benchrun.api.status import (
@@ -16,6 +24,7 @@ from benchrun.api.status import (
     Instant,
     Metrics,
     Result,
+    ServerStatus,
     StatusText,
     Truncated,
 )
@@ -124,6 +133,9 @@ class VariantStatus(StatusModel):
     )
     searches: list[FoundLoad] = entries(16, key="workload")
     """The highest loads that the variant's runs found, one entry a workload with load.search."""
+    settings: list[ComparedSetting] = entries(MAX_SETTINGS, key="setting")
+    """What differs between its servers and the baseline's, on purpose or not, or is known of one of
+    them only."""
     outcome: Outcome | None = Field(
         None, description="Summary of the comparison; absent for the baseline."
     )
@@ -391,6 +403,10 @@ class SweepTable(StatusModel):
         dict[Variant, list[FoundLoad]], Field(max_length=MAX_VARIANTS)
     ] = Field(default_factory=dict)
     """The loads found, by variant."""
+    settings: Annotated[
+        dict[Variant, list[ComparedSetting]], Field(max_length=MAX_VARIANTS)
+    ] = Field(default_factory=dict)
+    """How the servers of variants differ from the baseline's."""
     truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(
         default_factory=list
     )
@@ -423,6 +439,12 @@ _COMPARED = (
 )
 
 
+def _effective(server: ServerStatus) -> dict[str, str]:
+    """Return what a server reports of its settings, without what else it reports."""
+    names = {*ENGINES[server.engine].reported_settings.values()}
+    return {k: v for k, v in server.reported.items() if k in names}
+
+
 def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
     """Return the status with only the fields that comparisons read."""
     return BenchmarkRunStatus(
@@ -434,9 +456,7 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
             each.model_copy(
                 update={
                     "args": [],
-                    "reported": {
-                        k: v for k, v in each.reported.items() if k in CHOSEN
-                    },
+                    "reported": _effective(each),
                 }
             )
             for each in status.servers

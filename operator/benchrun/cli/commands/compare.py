@@ -223,6 +223,10 @@ def _as_json(
     ]
     return {
         **sides,
+        "settings": [
+            each.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for each in found.settings
+        ],
         **words,
         "detectablePercent": found.detectable_percent,
         "loadPoints": load_points,

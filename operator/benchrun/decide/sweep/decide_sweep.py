@@ -287,6 +287,7 @@ def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
             "outcome": outcome,
             "verdict": verdict,
             "searches": table.searches.get(variant.name, []),
+            "settings": table.settings.get(variant.name, []),
         }
         variants.append(variant.model_copy(update=update))
     of_table = {
@@ -371,6 +372,7 @@ def _variant(
         run=None if early is None else early.name,
         message=None if early is None else early.message[:MAX_MESSAGE_CHARS],
         searches=before.searches,
+        settings=before.settings,
         outcome=before.outcome,
     )
 

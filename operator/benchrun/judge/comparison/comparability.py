@@ -15,6 +15,7 @@ from benchrun_client import contract
 from benchrun import api
 from benchrun.api import TRUSTED
 from benchrun.api.sweep import CHOSEN
+from benchrun.judge.comparison import settings
 from benchrun.names import ROLE_CLIENT
 from benchrun.observe import Run
 from benchrun.plan import client_sampling, own_fields
@@ -156,7 +157,20 @@ def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | N
                 return f"{what}: {known[0][1]} in {known[0][0]}, {value} in {name}"[
                     :300
                 ]
-    return _fell_back(runs)
+    return _fell_back(runs) or settings.obstacle(servers_of(baseline, candidate))
+
+
+def servers_of(baseline: Side, candidate: Side) -> settings.Differing:
+    """Return the servers of both sides, which must not be empty, to compare their settings."""
+    return settings.Differing(
+        *(
+            [
+                settings.Servers(run.name, run.spec, run.status.servers)
+                for run in side
+            ]
+            for side in (baseline, candidate)
+        )
+    )
 
 
 def load_point_obstacle(
@@ -229,28 +243,13 @@ MAX_CLOCK_PERCENT = 3.0
 def differences(baseline: Side, candidate: Side) -> Iterator[str]:
     """Yield texts on how the two sides differ.
 
-    They are about what servers chose, the platform's defaults, SM clocks, and failed requests.
+    They are about the platform's defaults, SM clocks, and failed requests; how servers were set is
+    told before (`settings`).
     Clocks and failed requests are taken from the load point where the sides differ most in them.
     The first run of a side stands for all its runs in the platform's defaults.
     """
     sides = (baseline, candidate)
     names = (baseline[0].name, candidate[0].name)
-    for key in CHOSEN:
-        chosen = [
-            {
-                s.reported[key]
-                for run in side
-                for s in run.status.servers
-                if key in s.reported
-            }
-            for side in sides
-        ]
-        if all(chosen) and chosen[0] != chosen[1]:
-            one, other = (
-                f"{', '.join(sorted(of))} in {name}"
-                for of, name in zip(chosen, names, strict=True)
-            )
-            yield f"{key.replace('_', ' ')}: {one}, {other}"
     yield from _platform_differences(baseline[0], candidate[0])
     ids = dict.fromkeys(
         row.load_point for run in baseline for row in run.status.results

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from benchrun_client.contract import kind_of
 
 from benchrun import api
-from benchrun.judge.comparison import comparability
+from benchrun.judge.comparison import comparability, settings
 from benchrun.judge.comparison.comparability import (
     MeasuredRun,
     Side,
@@ -53,8 +53,10 @@ class Compared(NamedTuple):
     detectable_percent: float | None
     """Smallest change, in percent, that the comparison would find in its noisiest figure with a
     probability of 80 %."""
-    # Result of the gate, with which `message` begins; empty without a gate.
+    # Result of the gate; empty without a gate.
     answer: str = ""
+    settings: Sequence[api.ComparedSetting] = ()
+    """How the servers of the sides compare. `message` begins with what differs."""
 
 
 _ONE_SERVER = (
@@ -82,8 +84,12 @@ def compare(
     With `one_server_is_enough`, the regression gate may pass with a single server on each side.
     """
     reason = obstacle(baseline, candidate)
+    sides = comparability.servers_of(baseline, candidate)
+    alike = settings.compared_settings(sides)
     if reason is not None:
-        return not_comparable(reason, gated=max_regression_percent is not None)
+        refused = not_comparable(reason, gated=max_regression_percent is not None)
+        return refused._replace(settings=alike)
+    told = _before_all(settings.in_words(alike, settings.names_of(sides)))
     runs = (*baseline, *candidate)
     ids = dict.fromkeys(
         row.load_point for run in runs for row in run.status.results
@@ -128,9 +134,10 @@ def compare(
         scope if outcome != "NotComparable" else None,
         outcome,
         None,
-        message,
+        told + message,
         load_points,
         least,
+        settings=alike,
     )
     if max_regression_percent is None:
         return found
@@ -155,8 +162,13 @@ def compare(
         may_opt_in = word == "NotRegressedHere" and not one_server_is_enough
         advice = f"{_ONE_SERVER}{_OPT_IN if may_opt_in else ''}. "
     return found._replace(
-        gate=word, answer=begin, message=f"{begin}. {advice}{message}"
+        gate=word, answer=begin, message=f"{told}{begin}. {advice}{message}"
     )
+
+
+def _before_all(parts: Sequence[str]) -> str:
+    """Return sentences that go before others."""
+    return "".join(f"{part[0].upper()}{part[1:]}. " for part in parts)
 
 
 def not_comparable(reason: str, *, gated: bool) -> Compared:
@@ -540,6 +552,7 @@ def against_baseline(
         gate=compared.gate,
         detectable_percent=compared.detectable_percent,
         message=api.sentence(compared.message),
+        settings=list(compared.settings),
         load_points=compared.load_points,
     )
     return AgainstBaseline(comparison, condition, reason, compared.answer)

@@ -21,6 +21,7 @@ from benchrun.judge.rules import (
     scraping,
     server_identity,
     steady_state,
+    unequal_servers,
     warm_up,
 )
 from benchrun.judge.rules.rule import (
@@ -70,6 +71,7 @@ SENTENCES: Mapping[Code, rule.Sentence] = {
     **warm_up.SENTENCES,
     **steady_state.SENTENCES,
     **scraping.SENTENCES,
+    **unequal_servers.SENTENCES,
     **rule.SENTENCES,
 }
 
@@ -164,6 +166,18 @@ def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
     entries = [_entry(by_code[code]) for code in Code if code in by_code]
     ordered = sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity))
     return within(MAX_FINDINGS_BYTES, ordered)
+
+
+def with_more(
+    entries: Iterable[Finding], findings: Iterable[StageFinding]
+) -> list[Finding]:
+    """Return the entries with those of further findings, of other codes, among them in order."""
+    places = {code.value: place for place, code in enumerate(Code)}
+    both = [*entries, *aggregate(findings)]
+    both.sort(
+        key=lambda each: (-SEVERITIES.index(each.severity), places[each.code])
+    )
+    return within(MAX_FINDINGS_BYTES, both)
 
 
 def within(max_bytes: int, entries: Iterable[Finding]) -> list[Finding]:

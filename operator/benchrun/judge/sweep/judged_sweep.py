@@ -20,11 +20,13 @@ from benchrun.api.sweep import (
     SweepTable,
     TabledRun,
 )
+from benchrun.judge.comparison import settings
 from benchrun.judge.comparison.comparability import (
     MeasuredRun,
     differences,
     load_point_obstacle,
     obstacle,
+    servers_of,
 )
 from benchrun.judge.comparison.compare import (
     Pair,
@@ -144,6 +146,11 @@ def table(
         else None,
         detectable_percent=detectable(asked),
         outcomes=outcomes,
+        settings={
+            side.variant.name: _settings(base, side)
+            for side in sides
+            if side is not base
+        },
     )
 
 
@@ -209,9 +216,19 @@ def _note(base: Side, side: Side) -> str | None:
         and side.runs
         and obstacle(base.runs, side.runs, swept=True) is None
     )
-    return (
-        "; ".join(differences(base.runs, side.runs))[:300] if comparable else None
-    )
+    if not comparable:
+        return None
+    names = (base.variant.name, side.variant.name)
+    told = settings.in_words(_settings(base, side), names)
+    return "; ".join((*told, *differences(base.runs, side.runs)))[:300]
+
+
+def _settings(base: Side, side: Side) -> list[api.ComparedSetting]:
+    """Return what differs between the servers of two variants, or is known of one of them only."""
+    if not (base.runs and side.runs):
+        return []
+    found = settings.compared_settings(servers_of(base.runs, side.runs))
+    return [each for each in found if each.word == "Differs" or each.is_half_known]
 
 
 def _row(
@@ -512,6 +529,7 @@ def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
                 *found.best,
                 *found.front,
                 *chain(*found.searches.values()),
+                *chain(*found.settings.values()),
             ]
         )
 
@@ -561,6 +579,17 @@ def _without_figures(names: Collection[str]) -> "_Cut":
     )
 
 
+def _settings_if(keeps: Callable[[api.ComparedSetting], bool]) -> "_Cut":
+    return lambda found: found.model_copy(
+        update={
+            "settings": {
+                name: [each for each in of if keeps(each)]
+                for name, of in found.settings.items()
+            }
+        }
+    )
+
+
 def _undecided(most: int) -> "_Cut":
     """Return a cut that keeps at most `most` undecided variants and counts the others."""
 
@@ -591,6 +620,8 @@ def _shorter(found: SweepTable) -> SweepTable:
 
 _Cut = Callable[[SweepTable], SweepTable]
 _CUTS: tuple[_Cut, ...] = (
+    _settings_if(lambda each: each.word == "Differs"),
+    _settings_if(lambda each: each.word == "Differs" and not each.on_purpose),
     _without("NotComparable"),
     _without("Equivalent"),
     _without("NoDetectableDifference"),
@@ -610,6 +641,7 @@ _CUTS: tuple[_Cut, ...] = (
     lambda found: found.model_copy(
         update={"searches": {name: [] for name in found.searches}}
     ),
+    _settings_if(lambda each: False),
 )
 _LISTS: tuple[tuple[str, Callable[[SweepTable], Iterable[int]]], ...] = (
     ("results", lambda found: (1 for _ in found.results)),
@@ -628,5 +660,6 @@ _LISTS: tuple[tuple[str, Callable[[SweepTable], Iterable[int]]], ...] = (
         lambda found: (len(best.undecided) for best in found.best),
     ),
     ("variants[].searches", lambda found: map(len, found.searches.values())),
+    ("variants[].settings", lambda found: map(len, found.settings.values())),
     ("front", lambda found: (1 for _ in found.front)),
 )

@@ -97,6 +97,9 @@ def test_settings_are_those_of_props() -> None:
         "total_slots": "2",
         "n_ctx": "2048",
         "model_ftype": "all F32",
+        "dtype": "float32",
+        "quantization": "none",
+        "speculation": "none",
     }
     assert LLAMACPP.reported(EngineSetting.MAX_RUNNING, settings) == "2"
     assert LLAMACPP.reported(EngineSetting.MAX_TOKENS, settings) == "2048"
@@ -111,10 +114,26 @@ def test_settings_are_those_of_props() -> None:
         {"default_generation_settings": [1]},
         {"default_generation_settings": {"n_ctx": {}}, "total_slots": [2]},
         {"total_slots": None},
+        {"default_generation_settings": {"params": ["speculative.types"]}},
     ],
 )
 def test_settings_of_a_strange_answer_are_absent(answer: dict[str, Any]) -> None:
     assert LLAMACPP.answered_settings(answer) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights"),
+    [
+        ("F16", {"quantization": "none", "dtype": "float16"}),
+        ("BF16 (guessed)", {"quantization": "none", "dtype": "bfloat16"}),
+        ("Q4_K - Medium", {"quantization": "Q4_K - Medium"}),
+    ],
+)
+def test_the_kind_of_a_file_tells_how_weights_are_stored(
+    kind: str, weights: dict[str, str]
+) -> None:
+    found = LLAMACPP.answered_settings({"model_ftype": kind})
+    assert found == {"model_ftype": kind, **weights}
 
 
 def test_long_settings_are_cut() -> None:

@@ -1,5 +1,6 @@
 """From the engine's lists to a record: exact microseconds, exact gap counts, bounded size."""
 
+import gzip
 import json
 import math
 import random
@@ -12,6 +13,7 @@ from benchrun_client.contract import (
     MAX_GAP_SLICES,
     MAX_GAP_VALUES,
     MAX_REQUESTS_A_STAGE,
+    CachedTokens,
     CacheReset,
     Connections,
     RequestColumns,
@@ -212,6 +214,21 @@ def test_a_first_chunk_without_content_is_kept_beside_ttft() -> None:
     assert record.streams == Streams(
         closed=(1, 1), first_chunk_us=(10_000, 300_000)
     )
+
+
+def test_what_answers_tell_of_the_cache_is_summed_over_those_that_were_answered() -> (
+    None
+):
+    told = streamed(cached={0: (100, 64), 1: (50, 0)}).cached
+    assert told == CachedTokens(answers=2, prompt_tokens=150, cached_tokens=64)
+    failed = streamed(ok=[True, False], cached={0: (100, 64), 1: (50, 0)}).cached
+    assert failed == CachedTokens(answers=1, prompt_tokens=100, cached_tokens=64)
+    silent = streamed()
+    assert silent.cached is None
+    # Older operators do not know it.
+    assert b"cached" not in gzip.decompress(seal(silent)[1])
+    with pytest.raises(ValueError, match="no more tokens"):
+        CachedTokens(answers=1, prompt_tokens=1, cached_tokens=2)
 
 
 def test_a_record_says_how_tokens_were_chosen() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import (
+    CachedTokens,
     Connections,
     Distribution,
     Shards,
@@ -405,6 +406,17 @@ def plain(record: StageRecord) -> bytes:
     import gzip
 
     return gzip.decompress(seal(record)[1])
+
+
+def test_what_answers_tell_of_the_cache_is_summed() -> None:
+    first, second = parts()
+    told = CachedTokens(answers=2, prompt_tokens=20, cached_tokens=5)
+    both = [each.model_copy(update={"cached": told}) for each in (first, second)]
+    assert merged(both, TOGETHER).cached == CachedTokens(
+        answers=4, prompt_tokens=40, cached_tokens=10
+    )
+    assert merged([first, both[1]], TOGETHER).cached == told
+    assert merged([first, second], TOGETHER).cached is None
 
 
 def test_what_was_noted_of_streams_is_put_together_in_order_of_sending() -> None:

@@ -4,6 +4,7 @@ their bytes."""
 import json
 from collections.abc import Iterator, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from benchrun_client.load.event_stream import (
     CompletionStream,
     EventParser,
     StreamNotes,
+    cached_of,
 )
 from hypothesis import given, settings, strategies as st
 
@@ -307,3 +309,100 @@ def test_what_is_no_stream_is_told_with_its_bytes(words: str, text: bytes) -> No
     with pytest.raises(BrokenStreamError) as raised:
         read(text)
     assert words in str(raised.value)
+
+
+# ---- what an answer tells of the prefix cache
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (
+            {
+                "usage": {
+                    "prompt_tokens": 9,
+                    "prompt_tokens_details": {"cached_tokens": 8},
+                }
+            },
+            (9, 8),
+        ),
+        (
+            {
+                "usage": {
+                    "prompt_tokens": 9,
+                    "prompt_tokens_details": {"cached_tokens": 0},
+                }
+            },
+            (9, 0),
+        ),
+        ({"usage": {"prompt_tokens": 9}, "timings": {"cache_n": 3}}, (9, 3)),
+        ({"usage": {"prompt_tokens": 9, "prompt_tokens_details": None}}, None),
+        ({"usage": {"prompt_tokens": 9, "prompt_tokens_details": {}}}, None),
+        ({"usage": {"prompt_tokens_details": {"cached_tokens": 1}}}, None),
+        ({"timings": {"cache_n": 3}}, None),
+        ({}, None),
+        # What no server can have counted.
+        (
+            {
+                "usage": {
+                    "prompt_tokens": 9,
+                    "prompt_tokens_details": {"cached_tokens": 10},
+                }
+            },
+            None,
+        ),
+        (
+            {
+                "usage": {
+                    "prompt_tokens": 9,
+                    "prompt_tokens_details": {"cached_tokens": -1},
+                }
+            },
+            None,
+        ),
+        (
+            {
+                "usage": {
+                    "prompt_tokens": 9,
+                    "prompt_tokens_details": {"cached_tokens": True},
+                }
+            },
+            None,
+        ),
+        (
+            {
+                "usage": {
+                    "prompt_tokens": 10**9,
+                    "prompt_tokens_details": {"cached_tokens": 1},
+                }
+            },
+            None,
+        ),
+        ({"usage": [1], "timings": "x"}, None),
+    ],
+)
+def test_cached_tokens_are_those_that_an_answer_tells(
+    body: dict[str, Any], told: tuple[int, int] | None
+) -> None:
+    assert cached_of(body) == told
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_cached_tokens_are_noted_wherever_the_counts_are(beside: bool) -> None:
+    usage = {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 8}}
+    last = (
+        token("b", end="length", usage=usage)
+        if beside
+        else json.dumps({"choices": [], "usage": usage})
+    )
+    notes = StreamNotes()
+    text = "".join(f"data: {each}\n\n" for each in (token("a"), last, "[DONE]"))
+    read(text.encode(), notes=notes)
+    assert notes.cached == (9, 8)
+
+
+def test_a_real_answer_of_llamacpp_tells_its_cached_tokens() -> None:
+    page = Path(__file__).parents[1] / "llamacpp/pages/completion.sse"
+    notes = StreamNotes()
+    read(page.read_bytes(), notes=notes)
+    assert notes.cached == (41, 40)

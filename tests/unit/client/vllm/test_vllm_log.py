@@ -2,6 +2,7 @@
 compiled while serving."""
 
 import time
+from pathlib import Path
 
 import pytest
 from benchrun.api import Reason
@@ -9,6 +10,7 @@ from benchrun_client.engines import ENGINES, StartupPhases
 from benchrun_client.engines.vllm import log as vllm_log
 
 VLLM = ENGINES["VLLM"]
+PAGES = Path(__file__).parent / "pages"
 
 CPU_0_32 = """\
 (Worker pid=25433) INFO 11-21 14:59:03 [base_loader.py:82] Initializing model took 0.291762 seconds
@@ -136,7 +138,52 @@ hand."""
     ("expected", "log"),
     [
         pytest.param(
-            {"dtype": "bfloat16", "quantization": "fp8"}, CONFIG, id="configuration"
+            {
+                "dtype": "bfloat16",
+                "quantization": "fp8",
+                "speculative_config": "None",
+                "max_model_len": "4096",
+                "enforce_eager": "False",
+                "cache_dtype": "auto",
+            },
+            CONFIG,
+            id="configuration",
+        ),
+        pytest.param(
+            {
+                "dtype": "bfloat16",
+                "quantization": "None",
+                "speculative_config": "None",
+                "max_model_len": "512",
+                "tensor_parallel_size": "1",
+                "pipeline_parallel_size": "1",
+                "data_parallel_size": "1",
+                "enforce_eager": "True",
+                "cache_dtype": "auto",
+                "enable_prefix_caching": "True",
+                "enable_chunked_prefill": "True",
+            },
+            (PAGES / "config-0.32.0-cpu.log").read_text(),
+            id="configuration of a real server",
+        ),
+        pytest.param(
+            {"max_num_batched_tokens": "512"},
+            "(APIServer pid=1) INFO 11-30 00:30:11 [scheduler.py:307] Chunked prefill is enabled "
+            "with max_num_batched_tokens=512.",
+            id="tokens of a step",
+        ),
+        pytest.param(
+            {"speculative_config": "eagle3, 4 tokens"},
+            "Initializing a V1 LLM engine (v0.32.0) with config: model='m', "
+            "speculative_config=SpeculativeConfig(method='eagle3', model='/models/a draft', "
+            "num_spec_tokens=4), tokenizer='m'",
+            id="speculation",
+        ),
+        pytest.param(
+            {"enable_chunked_prefill": "False"},
+            "Initializing a V1 LLM engine (v0.8.4) with config: model='m', "
+            "chunked_prefill_enabled=False, use_async_output_proc=True\nx, dtype=torch.half, ",
+            id="of 2025, and no further than its line",
         ),
         pytest.param(
             {"attention_backend": "FLASH_ATTN"},

@@ -10,6 +10,7 @@ from benchrun.report.comparison_rows import (
     comparison_rows,
     interval,
     reasons,
+    setting_rows,
     signed,
     unpaired,
 )
@@ -18,6 +19,7 @@ from benchrun.report.sweep_rows import (
     change_rows,
     configuration_change_rows,
     front_rows,
+    setting_rows as variant_setting_rows,
     throughput,
     throughput_unit,
 )
@@ -64,6 +66,7 @@ def comparison_section(run: html.Reported) -> html.Section | None:
     return html.section(
         "comparison",
         "Against the baseline",
+        _settings(setting_rows(found.settings)),
         html.Prose(f"Baseline {found.baseline.name}. {found.message}"),
         html.Prose(EXPLAINED + dashed + some if charts else ""),
         html.Charts(charts),
@@ -112,6 +115,7 @@ def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
     return html.section(
         "changes",
         "Against the baseline",
+        _settings(variant_setting_rows(status)),
         html.Prose(lead + some),
         *drawn,
         html.Table(
@@ -120,6 +124,12 @@ def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
         ),
         _table(rows),
     )
+
+
+def _settings(rows: Rows) -> html.Table:
+    """Build the table of how servers differ, which stands before any word of a comparison."""
+    folded = len(rows.rows) > MAX_OPEN_ROWS
+    return html.Table("How the servers differ", rows, folded=folded)
 
 
 def _table(rows: Rows) -> html.Table:

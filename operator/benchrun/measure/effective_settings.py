@@ -1,0 +1,161 @@
+"""The settings with which a server really ran, in words that do not depend on its engine.
+
+What the server reports of itself counts (its routes, its log), else what its arguments say. What
+neither says is not known: a default is never assumed, because it differs between releases, GPUs and
+models.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from benchrun_client.engines import ENGINES, Engine, EngineSetting
+
+from benchrun.api import ServerStatus
+from benchrun.sizing import ServeArgs, UnreadableValue, tokens_of
+
+MAX_CHARS = 60  # Most characters of a value.
+OFF, ON = "off", "on"
+
+
+class Effective(NamedTuple):
+    """The value of a setting, and who says so."""
+
+    value: str
+    source: Literal["Reported", "Args"]
+
+
+def effective_settings(
+    server: ServerStatus, args: Sequence[str] | None = None
+) -> Mapping[EngineSetting, Effective]:
+    """Return the settings of a server that are known, in the order of `EngineSetting`.
+
+    `args` are the words that it was started with, if the status does not have them all.
+    """
+    engine = ENGINES[server.engine]
+    given = given_settings(tuple(server.args if args is None else args), engine)
+    found: dict[EngineSetting, Effective] = {}
+    for setting in (each for each in EngineSetting if each.effects):
+        reported = engine.reported(setting, server.reported)
+        value = None if reported is None else neutral(setting, reported)
+        if value is not None:
+            found[setting] = Effective(value, "Reported")
+        elif setting in given:
+            found[setting] = Effective(given[setting], "Args")
+    if server.kv_cache_tokens is not None:
+        each = server.kv_cache_tokens // _processes(found)
+        found[EngineSetting.KV_CACHE_TOKENS] = Effective(str(each), "Reported")
+    return _like_the_weights(found)
+
+
+@lru_cache(maxsize=128)
+def given_settings(
+    args: tuple[str, ...], engine: Engine
+) -> Mapping[EngineSetting, str]:
+    """Return the settings that a server's arguments say, in the same words.
+
+    Runs of a comparison have few different ones, which are asked for again and again.
+    """
+    given = ServeArgs.of(args, engine)
+    found = {setting: _given(setting, given) for setting in EngineSetting}
+    return {setting: value for setting, value in found.items() if value is not None}
+
+
+def _given(setting: EngineSetting, given: ServeArgs) -> str | None:
+    if setting in given.engine.computed_settings:
+        try:
+            number = given.whole(setting)
+        except UnreadableValue:
+            return None
+        return None if number is None else str(number)
+    text = given.text(setting)
+    if text is not None:
+        return neutral(setting, text)
+    if not given.is_switched(setting):
+        return None
+    return ON if given.switched(setting, default=True) else OFF
+
+
+def _processes(found: Mapping[EngineSetting, Effective]) -> int:
+    known = found.get(EngineSetting.DATA_PARALLEL)
+    return _whole_or(known.value, 1) if known is not None else 1
+
+
+def _whole_or(text: str, otherwise: int) -> int:
+    """Return a whole number above 0; `otherwise` if the text is none."""
+    try:
+        return tokens_of(text) or otherwise
+    except ValueError:
+        return otherwise
+
+
+def _like_the_weights(
+    found: dict[EngineSetting, Effective],
+) -> Mapping[EngineSetting, Effective]:
+    """Replace what a server left to itself: a KV cache of the type `auto` has that of the weights.
+
+    Any other setting that is still `auto` is not known.
+    """
+    cache = found.get(EngineSetting.KV_CACHE_DTYPE)
+    weights = found.get(EngineSetting.DTYPE)
+    if cache is not None and cache.value == AUTO and weights is not None:
+        found[EngineSetting.KV_CACHE_DTYPE] = weights
+    return {setting: each for setting, each in found.items() if each.value != AUTO}
+
+
+AUTO = "auto"
+_TYPES = {
+    "half": "float16",
+    "float": "float32",
+    "f16": "float16",
+    "fp16": "float16",
+    "f32": "float32",
+    "fp32": "float32",
+    "bf16": "bfloat16",
+    "fp8": "fp8_e4m3",
+}
+"""Other name of a type -> its usual one."""
+_WORDS = {"true": ON, "false": OFF, "none": "none", "null": "none", "": "none"}
+
+
+def neutral(setting: EngineSetting, text: str) -> str | None:
+    """Return the value of a setting as every engine's is written; None if it is cut off."""
+    if setting is EngineSetting.SPECULATION:
+        return _speculation(text)
+    short = text.strip()[:MAX_CHARS]
+    if (known := _WORDS.get(short.lower())) is not None:
+        return known
+    if setting in (EngineSetting.DTYPE, EngineSetting.KV_CACHE_DTYPE):
+        name = short.lower().removeprefix("torch.")
+        return _TYPES.get(name, name)
+    for read in _NUMBERS:
+        try:
+            return read(short)
+        except ValueError:
+            continue
+    return short
+
+
+_NUMBERS: tuple[Callable[[str], str], ...] = (
+    lambda text: str(tokens_of(text)),
+    lambda text: f"{float(text):g}",
+)
+
+
+def _speculation(text: str) -> str | None:
+    """Return how tokens are guessed, and how many: `ngram, 4 tokens`.
+
+    vLLM takes JSON.
+    """
+    if not text.lstrip().startswith("{"):
+        return _WORDS.get(text.strip().lower(), text.strip()[:MAX_CHARS])
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    method = given.get("method") or given.get("model")
+    tokens = given.get("num_speculative_tokens")
+    if not isinstance(method, str) or type(tokens) is not int:
+        return None
+    return f"{method[:MAX_CHARS]}, {tokens} tokens"
