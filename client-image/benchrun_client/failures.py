@@ -37,6 +37,7 @@ Trouble = Literal[
     "CacheClaimFailed",
     "EndpointNotFound",
     "EndpointNotReady",
+    "EndpointRedirects",
     "CertificateInvalid",
     "Unauthorized",
     "CanaryFailed",

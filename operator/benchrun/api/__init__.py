@@ -112,6 +112,7 @@ from benchrun.api.run_end import (
 )
 from benchrun.api.server import (
     ChatTemplate,
+    ConfigMapKeyRef,
     Disaggregated,
     Endpoint,
     Env,
@@ -122,6 +123,7 @@ from benchrun.api.server import (
     PodOverrides,
     Quantity,
     Resources,
+    SecretRef,
     Server,
     Started,
     checked_label,
@@ -262,6 +264,7 @@ __all__ = [
     "Condition",
     "ConditionStatus",
     "ConditionType",
+    "ConfigMapKeyRef",
     "Cost",
     "CostStatus",
     "Dataset",
@@ -324,6 +327,7 @@ __all__ = [
     "Scope",
     "Search",
     "SearchResult",
+    "SecretRef",
     "Server",
     "ServerStatus",
     "Severity",
