@@ -1022,7 +1022,9 @@ REFUSED: dict[str, Refused] = {
         "spec.endpoint.headers[0].value", _asking(headers=[_two_lines("value")])
     ),
     "a header without a value": Refused(
-        "spec.endpoint.headers[0]", _asking(headers=[{"name": "X-A"}])
+        "spec.endpoint.headers[0]",
+        _asking(headers=[{"name": "X-A"}]),
+        "exactly one of value and secretKeyRef",
     ),
     "a header and the key in one": Refused(
         "spec.endpoint.apiKeySecretRef",
