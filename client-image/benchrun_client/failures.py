@@ -38,6 +38,7 @@ Trouble = Literal[
     "CacheClaimFailed",
     "EndpointNotFound",
     "EndpointNotReady",
+    "EndpointRedirects",
     "CertificateInvalid",
     "Unauthorized",
     "CanaryFailed",

@@ -1,4 +1,4 @@
-"""How the client uses HTTP: proxies, the API key, private certificates and bounds.
+"""How the client uses HTTP: proxies and bounds.
 
 It also has an event loop in a thread. With `trust_env`, aiohttp looks up netrc and proxy variables
 in the default thread pool for every request, which adds to the measured TTFT (35 to 480 ms with 64
@@ -8,7 +8,6 @@ to 512 streams). So `trust_env` is on only if a proxy variable is set.
 import asyncio
 import json
 import os
-import ssl
 import threading
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
@@ -19,10 +18,8 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp import web
 
-from benchrun_client.failures import RunFailure
+from benchrun_client.access import Access
 
-# vLLM's own variable: its load engine reads the same one.
-API_KEY_VARIABLE = "OPENAI_API_KEY"
 MODELS_PATH = "/v1/models"  # Path of the list of models, as OpenAI's API has it.
 MAX_ANSWER_BYTES = 256 * 1024
 NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
@@ -36,36 +33,15 @@ def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
     )
 
 
-def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
-    """Return a context that trusts the system's certificates and those in `ca_file`.
-
-    Returns None, the default context, without a file. Raises RunFailure `CertificateInvalid`.
-    """
-    if ca_file is None:
-        return None
-    context = ssl.create_default_context()
-    try:
-        context.load_verify_locations(ca_file)
-    except OSError as error:
-        message = (
-            f"cannot read certificates from {ca_file}: {error.strerror or error}"
-        )
-        raise RunFailure("CertificateInvalid", message) from error
-    return context
-
-
-def open_session(
-    *, tls: ssl.SSLContext | None, seconds: float
-) -> aiohttp.ClientSession:
+def open_session(*, access: Access, seconds: float) -> aiohttp.ClientSession:
     """Open a session for all requests but the load; a whole request may take `seconds`."""
-    key = os.environ.get(API_KEY_VARIABLE)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=tls or True),
+        connector=aiohttp.TCPConnector(ssl=access.tls or True),
         # Nothing is to be compressed: it would take the server's time, which is what is measured.
-        headers={"Accept-Encoding": "identity"}
-        | ({"Authorization": f"Bearer {key}"} if key else {}),
+        headers={"Accept-Encoding": "identity"},
         timeout=aiohttp.ClientTimeout(total=seconds),
         trust_env=proxies_set(),
+        request_class=access.request_class(),
     )
 
 
@@ -76,6 +52,7 @@ class HttpAnswer:
     status: int
     content_type: str
     body: str
+    location: str | None = None  # Where the answer redirects to, if it does.
 
     @property
     def is_html(self) -> bool:
@@ -93,7 +70,10 @@ async def answer_of(response: aiohttp.ClientResponse) -> HttpAnswer:
     """Read an answer, at most `MAX_ANSWER_BYTES` of its body."""
     body = await read_bounded(response, MAX_ANSWER_BYTES)
     return HttpAnswer(
-        response.status, response.content_type, body.decode(errors="replace")
+        response.status,
+        response.content_type,
+        body.decode(errors="replace"),
+        location=response.headers.get("Location"),
     )
 
 

@@ -144,6 +144,7 @@ class Measuring(StageSender):
         hand_over: Callable[[RawStage], None],
         prompts: SearchPrompts,
         shards: FirstShard | None,
+        hide: Callable[[str], str],
     ) -> None:
         super().__init__(plan, engine, found.servers, state)
         self._traffic = traffic
@@ -153,6 +154,7 @@ class Measuring(StageSender):
         self._session = session
         self._hand_over = hand_over
         self._shards = shards
+        self._hide = hide  # Takes secrets out of a server's words.
         where = session, found.servers.metrics_urls, found.servers.engine
         self._take = partial(take, *where)
         self._take_idle = partial(take_idle, *where)
@@ -433,5 +435,6 @@ class Measuring(StageSender):
         except NETWORK_ERRORS as error:
             return type_and_text(error)
         if found.answer is not None:
-            return f"HTTP {found.answer.status}: {words_of(found.answer)}"
+            words = self._hide(words_of(found.answer))
+            return f"HTTP {found.answer.status}: {words}"
         return f"HTTP 200: {found.problem or f'a stream of {found.tokens} tokens'}"

@@ -13,7 +13,6 @@ import contextlib
 import gc
 import json
 import logging
-import ssl
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Sequence
@@ -23,6 +22,7 @@ from typing import Any, NoReturn, TypeVar
 
 from pydantic import ValidationError
 
+from benchrun_client.access import Access, access_to
 from benchrun_client.contract import (
     PLAN_SCHEMA,
     PROFILE_STAGE,
@@ -39,7 +39,7 @@ from benchrun_client.failures import (
     first_line,
     report_failure,
 )
-from benchrun_client.http_session import BackgroundLoop, open_session, tls_context
+from benchrun_client.http_session import BackgroundLoop, open_session
 from benchrun_client.load.vllm_benchmark import LoadEngine, VllmEngine
 from benchrun_client.measuring import Measuring
 from benchrun_client.model_cache import target_on_claim
@@ -228,11 +228,11 @@ class ClientRun(BaseRun):
         target = target_on_claim(plan.target, self._state.show_model)
         counter, material = find_all(plan, target)
         self._preparation.end()
-        tls = tls_context(plan.target.ca_file)
+        access = access_to(plan.target)
         self._state.ready = True
         log.info("ready: plan, tokenizer and data found")
         waiting = self._watched(
-            wait_for_servers(plan, material, self._state, tls=tls)
+            wait_for_servers(plan, material, self._state, access=access)
         )
         self._record_process = self._background.run(RecordProcess.start())
         writer = self._prompt_writer(plan, target)
@@ -241,7 +241,7 @@ class ClientRun(BaseRun):
             if plan.target.offline
             else None
         )
-        engine: LoadEngine = offline or vllm_engine(plan, counter, tls=tls)
+        engine: LoadEngine = offline or vllm_engine(plan, counter, access=access)
         traffic = write_traffic(plan, material, counter)
         if writer is not None:
             # Questions are answered in order: there is no need to wait for this one.
@@ -262,7 +262,7 @@ class ClientRun(BaseRun):
 
         async def measure() -> None:
             async with open_session(
-                tls=tls, seconds=FIRST_REQUEST_SECONDS
+                access=access, seconds=FIRST_REQUEST_SECONDS
             ) as session:
                 measuring = Measuring(
                     plan,
@@ -276,6 +276,7 @@ class ClientRun(BaseRun):
                         traffic.probes, write if writer else None
                     ),
                     shards=self._shards,
+                    hide=access.hide,
                 )
                 await measuring.run()
                 if plan.profile is not None:
@@ -387,16 +388,14 @@ class ClientRun(BaseRun):
         await self._server.stop()
 
 
-def vllm_engine(
-    plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None
-) -> VllmEngine:
+def vllm_engine(plan: Plan, counter: TokenCounter, *, access: Access) -> VllmEngine:
     """Import vLLM's benchmark, which takes half a minute, and return its engine."""
     target = plan.target
     engine = VllmEngine(
         tokenizer=counter.tokenizer,
         model=target.served_model,
         percentiles=plan.percentiles,
-        tls=tls,
+        access=access,
     )
     log.info("vLLM %s imported", engine.name.version)
     return engine

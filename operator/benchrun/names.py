@@ -51,6 +51,8 @@ ROLE_SERVER = "server"
 ROLE_PREFILL = "prefill"
 ROLE_DECODE = "decode"
 ROLE_PROXY = "proxy"
+ROLE_GATEWAY = "gateway"
+"""All that stands between the client and an endpoint's servers; it has no pod of the run."""
 SERVING_ROLES = (ROLE_SERVER, ROLE_PREFILL, ROLE_DECODE, ROLE_PROXY)
 """Roles of the pods that a request passes on the way to its answer."""
 # Roles that write answers: they count what the client counts.

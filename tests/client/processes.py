@@ -185,8 +185,11 @@ def client(
     shards: int = 1,
     preparation: Mapping[str, str] | None = None,
     hub: str | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Client]:
     """Run the client on a plan, in as many processes, with variables for its preparation.
+
+    `environment` are variables that it keeps.
 
     Without `hub`, its URL, there is none.
     """
@@ -202,7 +205,11 @@ def client(
     variables = preparation or {}
     dropped = [f"--preparation-env={','.join(variables)}"]
     with _pod(
-        folder, plan, [*together, *dropped], environment=variables, hub=hub
+        folder,
+        plan,
+        [*together, *dropped],
+        environment={**variables, **(environment or {})},
+        hub=hub,
     ) as running:
         yield running
 

@@ -22,6 +22,7 @@ SPREAD = """
 import asyncio, json, sys
 from benchrun_client.contract import RateLoad, UsersLoad
 from benchrun_client.datasets.row_pools import PromptRequest
+from benchrun_client.access import Access
 from benchrun_client.load.vllm_benchmark import EngineCall, VllmEngine
 from benchrun_client.engines import ENGINES
 from benchrun_client.server.readiness import ReadinessDeadline, Servers, wait_healthy
@@ -34,9 +35,9 @@ load = EngineCall(
 )
 
 async def main():
-    async with open_session(tls=None, seconds=5) as session:
+    async with open_session(access=Access(), seconds=5) as session:
         await wait_healthy(session, servers, ReadinessDeadline(60))
-    engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
+    engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), access=Access())
     result = await engine.run(load, servers)
     assert all(engine.instants.ok)
     print(json.dumps([engine.instants.due, engine.instants.sent, result["output_lens"]]))
@@ -47,10 +48,11 @@ asyncio.run(main())
 
 LOADED = """
 import sys
+from benchrun_client.access import Access
 from benchrun_client.load.vllm_benchmark import VllmEngine
 from benchrun_client.light_imports import transformers
 transformers().AutoTokenizer.from_pretrained(sys.argv[1])
-VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
+VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), access=Access())
 print(sys.modules.keys() & {"torch", "vllm.lora", "vllm.multimodal", "datasets"})
 import torch
 print(torch.zeros(2).sum().item())
@@ -119,6 +121,7 @@ import asyncio, json, sys
 from aiohttp import web
 from benchrun_client.contract import RateLoad, UsersLoad, SamplingParams
 from benchrun_client.datasets.row_pools import PromptRequest
+from benchrun_client.access import Access
 from benchrun_client.load.vllm_benchmark import EngineCall, VllmEngine
 from benchrun_client.engines import ENGINES
 from benchrun_client.server.readiness import Servers
@@ -143,7 +146,7 @@ async def main():
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     servers = Servers(ENGINES["VLLM"], (f"http://127.0.0.1:{runner.addresses[0][1]}",), ())
-    engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
+    engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), access=Access())
     found = []
     for api in ("Completions", "Chat"):
         for sampling in (SamplingParams(), SamplingParams(temperature=0.7, top_k=5, repetition_penalty=1.1, stop=("END",))):
@@ -190,6 +193,7 @@ import asyncio, json, sys, time
 from benchrun_client.contract import RateLoad, UsersLoad
 from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.http_session import open_session
+from benchrun_client.access import Access
 from benchrun_client.load.vllm_benchmark import EngineCall, VllmEngine
 from benchrun_client.engines import ENGINES
 from benchrun_client.server.readiness import ReadinessDeadline, Servers, wait_healthy
@@ -198,9 +202,9 @@ servers = Servers(ENGINES["VLLM"], (sys.argv[1],), ())
 samples = [PromptRequest(f"{n} word word", 3, 2) for n in range(40)]
 
 async def main():
-    async with open_session(tls=None, seconds=5) as session:
+    async with open_session(access=Access(), seconds=5) as session:
         await wait_healthy(session, servers, ReadinessDeadline(60))
-    engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), tls=None)
+    engine = VllmEngine(tokenizer=None, model="tiny", percentiles=("50",), access=Access())
     # The first request holds the event loop up for a second.
     load = EngineCall(samples, 13, RateLoad(requests_per_second="20"), "Completions", ignore_eos=True,
                 on_send=lambda: time.sleep(1.0))

@@ -18,6 +18,7 @@ from benchrun_client.contract.base import (
     Message,
     SamplingParams,
     Seed,
+    ShortText,
     Tokens,
 )
 from benchrun_client.contract.datasets import Data
@@ -202,6 +203,29 @@ class ProfilePlan(Message):
     """Port at which the server's pod serves a summary of its trace; None if it serves none."""
 
 
+class RequestHeader(Message):
+    """A header of every request to an endpoint; a secret one stands in a variable of the pod."""
+
+    name: ShortText
+    value: LongText | None = None
+    variable: ShortText | None = (
+        None  # Variable of the client's pod that has the value.
+    )
+
+    @model_validator(mode="after")
+    def _has_one_source(self) -> Self:
+        if (self.value is None) == (self.variable is None):
+            raise ValueError("set exactly one of value and variable")
+        return self
+
+
+class QueryParameter(Message):
+    """A parameter in the URL of every request to an endpoint."""
+
+    name: ShortText
+    value: LongText
+
+
 class RoleTarget(Message):
     """The servers of one role (prefill or decode) behind the proxy that requests go to.
 
@@ -239,6 +263,12 @@ class Target(Message):
     cache: ModelCache | None = None
     """The claim that the client fills with the model's files. None if there is none."""
     ca_file: LongText | None = None
+    certificate: LongText | None = None
+    """Folder with the client's certificate (`tls.crt`) and its key (`tls.key`)."""
+    headers: tuple[RequestHeader, ...] = Field((), max_length=16)
+    query: tuple[QueryParameter, ...] = Field((), max_length=16)
+    metrics_apart: bool = False
+    """Whether `metrics_urls` are not the endpoint's own: they get neither key nor headers."""
     # vLLM's engine without its API server: takes a load as a whole (`benchrun_client.offline`).
     offline: bool = False
 
@@ -304,13 +334,16 @@ class Plan(Message):
     def to_json(self) -> str:
         """Return the plan as canonical JSON: sorted keys, no spaces.
 
-        Searches, profile, servers behind a proxy, chat template and the claim for the model's files
-        are left out where the plan has none.
+        Searches, profile, servers behind a proxy, chat template, the claim for the model's files
+        and what an endpoint asks for are left out where the plan has none.
         """
         document = self.model_dump(mode="json", by_alias=True)
-        optional = {"profile", "searches", "behind", "chat_template", "cache"}
+        optional = {
+            *("profile", "searches", "behind", "chat_template", "cache"),
+            *("certificate", "headers", "query", "metrics_apart"),
+        }
         for part in (document, document["target"]):
             for name in optional & part.keys():
-                if part[name] in (None, []):
+                if part[name] in (None, [], False):
                     del part[name]
         return json.dumps(document, sort_keys=True, separators=(",", ":"))

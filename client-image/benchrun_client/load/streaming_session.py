@@ -47,8 +47,12 @@ class StreamingSession:
         await self.close()
 
     def post(self, **asked: Any) -> "Posting":
-        """Return a context that sends the request when it is entered."""
-        return Posting(self, asked)
+        """Return a context that sends the request when it is entered.
+
+        No redirect is followed: it would take a round trip that is none of the server's, and turn
+        most requests into another.
+        """
+        return Posting(self, {**asked, "allow_redirects": False})
 
     def send(self, asked: dict[str, Any]) -> Any:
         """Return aiohttp's context that sends a request."""

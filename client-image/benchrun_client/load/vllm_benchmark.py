@@ -27,12 +27,12 @@ import asyncio
 import contextlib
 import importlib.metadata
 import io
-import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
+from benchrun_client.access import Access
 from benchrun_client.contract import (
     GREEDY,
     Api,
@@ -137,8 +137,9 @@ class VllmEngine:
         tokenizer: Any,
         model: str,
         percentiles: Sequence[str],
-        tls: ssl.SSLContext | None,
+        access: Access,
     ) -> None:
+        self._access = access
         self._serve = vllm_benchmark()
         self._parser = _Parser()
         self._serve.add_cli_args(self._parser)
@@ -146,7 +147,7 @@ class VllmEngine:
         self._percentiles = percentiles
         self.instants = Instants()
         self._sessions = PatchedAiohttp(
-            self._serve.aiohttp, tls=tls, trust_env=proxies_set()
+            self._serve.aiohttp, access=access, trust_env=proxies_set()
         )
         self.name = LoadEngineVersion(
             name="vllm",
@@ -353,6 +354,8 @@ class VllmEngine:
                 instants.cached[number] = notes.cached
             if notes.problem is not None:
                 output.error = notes.problem
+            if not output.success:
+                output.error = self._access.hide(output.error)
             self._call.on_answer()
             await thinking.after(number)
             return output

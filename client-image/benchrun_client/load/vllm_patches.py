@@ -1,6 +1,5 @@
 """Replacements for parts of vLLM's benchmark that trust the server and the environment too much."""
 
-import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -8,6 +7,7 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
+from benchrun_client.access import Access
 from benchrun_client.load.streaming_session import STREAM_NOTES, StreamingSession
 from benchrun_client.server.counter_snapshots import read_metrics
 
@@ -62,14 +62,13 @@ class SharedMetrics:
 class PatchedAiohttp:
     """A replacement for the aiohttp module in vLLM's benchmark.
 
-    Its sessions use the client's certificates and proxies, and are all closed at the end.
+    Its sessions use the client's certificates and proxies, send what the endpoint asks for, and are
+    all closed at the end.
     """
 
-    def __init__(
-        self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool
-    ) -> None:
+    def __init__(self, module: Any, *, access: Access, trust_env: bool) -> None:
         self._module = module
-        self._tls = tls
+        self._access = access
         self._trust_env = trust_env
         self._opened: list[Any] = []
         self._ssl: Any = True
@@ -83,7 +82,12 @@ class PatchedAiohttp:
             *kwargs.get("trace_configs", ()),
             _noting_connects(self._module.TraceConfig()),
         ]
-        options = {**kwargs, "trust_env": self._trust_env, "trace_configs": traces}
+        options = {
+            **kwargs,
+            "trust_env": self._trust_env,
+            "trace_configs": traces,
+            "request_class": self._access.request_class(),
+        }
         session = StreamingSession(
             self._module.ClientSession(*args, **options),
             open_another=lambda: self._unshared(options),
@@ -99,8 +103,8 @@ class PatchedAiohttp:
         return self._module.ClientSession(**{**options, "connector": connector})
 
     def TCPConnector(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
-        if self._tls is not None and kwargs.get("ssl") is True:
-            kwargs["ssl"] = self._tls
+        if self._access.tls is not None and kwargs.get("ssl") is True:
+            kwargs["ssl"] = self._access.tls
         self._ssl = kwargs.get("ssl", True)
         return self._module.TCPConnector(*args, **kwargs)
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp import web
 
+from benchrun_client.access import key_access
 from benchrun_client.engines import ENGINES, EngineName
 from benchrun_client.http_session import listen, open_session
 from benchrun_client.load.client_cost import LoopWatch
@@ -235,7 +236,7 @@ async def running_proxy(arguments: Arguments) -> AsyncIterator[ProxyServer]:
     """
     async with (
         upstream.forwarding_session() as load,
-        open_session(tls=None, seconds=FIRST_REQUEST_SECONDS) as own,
+        open_session(access=key_access(), seconds=FIRST_REQUEST_SECONDS) as own,
     ):
         proxy = ProxyServer(arguments, load=load, own=own)
         # A client that goes away takes its request to the servers with it.

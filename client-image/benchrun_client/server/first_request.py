@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
+from yarl import URL
 
 from benchrun_client.contract import GREEDY, Api, SamplingParams
 from benchrun_client.failures import RunFailure, error_text, shorten
@@ -32,6 +33,9 @@ from benchrun_client.load.event_stream import (
 CANARY_TOKENS = 2
 OK = 200
 MAX_WORDS_OF_SERVER = 500
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+NO_CERTIFICATE = "No required SSL certificate was sent"
+"""What nginx answers, with 400, to a client without a certificate."""
 PATHS: dict[Api, str] = {
     "Completions": "/v1/completions",
     "Chat": "/v1/chat/completions",
@@ -114,7 +118,9 @@ async def complete(
     session: aiohttp.ClientSession, url: str, *, api: Api, body: Mapping[str, Any]
 ) -> Completion:
     """Send one request and read its answer as the load reads its answers."""
-    async with session.post(url + PATHS[api], json=body) as response:
+    async with session.post(
+        url + PATHS[api], json=body, allow_redirects=False
+    ) as response:
         if response.status != OK or "html" in response.content_type:
             return Completion(await answer_of(response))
         return await _streamed(response)
@@ -201,13 +207,21 @@ def _refusal(
 ) -> RunFailure:
     words = words_of(answer)
     status = answer.status
+    if status in REDIRECTS:
+        return _redirected(answer, where=where)
+    if status == 400 and NO_CERTIFICATE in answer.body:
+        return no_certificate(f"{where} answered 400: {NO_CERTIFICATE}")
     if answer.is_html:
         page = f"{where} answered {status} with an HTML page{_title(answer.body)}"
         return RunFailure(
             "EndpointNotFound", f"{page}: it is not a server of this API"
         )
     if status in (401, 403):
-        message = f"{where} answered {status}: {words}. Give the key as endpoint.apiKeySecretRef."
+        message = (
+            f"{where} answered {status}: {words}. Give the key as endpoint.apiKeySecretRef, "
+            "another credential in endpoint.headers; where it is given and right, something on "
+            "the way drops it."
+        )
         return RunFailure("Unauthorized", message)
     if status == 404 and "model" in words.lower():
         listed = ", ".join(served[:20]) or f"no model that {MODELS_PATH} lists"
@@ -221,6 +235,39 @@ def _refusal(
             f"{where} answered 404: {words}. It is not a server of this API.",
         )
     return RunFailure("CanaryFailed", f"{where} answered {status}: {words}")
+
+
+def _redirected(answer: HttpAnswer, *, where: str) -> RunFailure:
+    """Build the failure of an endpoint that redirects, with the address that it names.
+
+    The address is shown without user and query, which may hold credentials.
+    """
+    try:
+        target = URL(where).join(URL(answer.location or "")).with_query(None)
+        shown = shorten(str(target.with_user(None).with_fragment(None)), 200)
+        moved = target.origin() != URL(where).origin()
+    except ValueError:
+        shown, moved = "an address that can't be read", True
+    dropped = (
+        " Clients drop the authorisation on the way to another scheme, host or port."
+        if moved
+        else ""
+    )
+    return RunFailure(
+        "EndpointRedirects",
+        f"{where} redirects ({answer.status}) to {shown}.{dropped} Redirects are not followed, "
+        "since their time would be measured with each request: name the last address as "
+        "endpoint.url.",
+    )
+
+
+def no_certificate(problem: str) -> RunFailure:
+    """Build the failure of an endpoint that asks for a certificate of the client."""
+    return RunFailure(
+        "CertificateInvalid",
+        f"{problem}. It asks for a certificate of the client, or refuses the one it was shown: "
+        "name a Secret of the type kubernetes.io/tls in endpoint.clientCertificateSecretRef.",
+    )
 
 
 def words_of(answer: HttpAnswer) -> str:

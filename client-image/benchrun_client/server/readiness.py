@@ -8,27 +8,33 @@ a measurement and every figure belongs to a known server.
 import asyncio
 import contextlib
 import socket
-import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit, urlunsplit
 
 import aiohttp
 
+from benchrun_client.access import Access
 from benchrun_client.contract import Plan, ServerEdge, Target
 from benchrun_client.engines import ENGINES, Engine
 from benchrun_client.failures import RunFailure, error_text, first_line, shorten
 from benchrun_client.http_session import (
     MODELS_PATH,
     NETWORK_ERRORS,
+    HttpAnswer,
     answer_of,
     open_session,
 )
 from benchrun_client.run_progress import RunProgress
 from benchrun_client.server.counter_snapshots import identify
 from benchrun_client.server.engine_check import check_engines
-from benchrun_client.server.first_request import send_canary, served_models
+from benchrun_client.server.first_request import (
+    NO_CERTIFICATE,
+    no_certificate,
+    send_canary,
+    served_models,
+)
 from benchrun_client.stage_record import micros
 from benchrun_client.traffic import Material, check_lengths
 
@@ -41,9 +47,13 @@ HEALTH_TIMEOUT_SECONDS = 5.0
 FIRST_REQUEST_SECONDS = 300.0
 PROXY = "proxy"
 ANSWERING = frozenset({"server", "decode"})
+NO_HEALTH = frozenset({401, 403, 404})
+"""Statuses of /health that mean "none for us": it is not there, or closed by a gateway."""
 UP = frozenset({200, 401, 403, 404})
 """Statuses of /v1/models that mean "up" if there is no /health. The canary then finds out whether
 it is a server of this API and accepts the key."""
+WANTS_CERTIFICATE = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE")
+"""What OpenSSL says of a server that ends the connection for want of the client's certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +124,7 @@ async def wait_for_servers(
     material: Material,
     state: RunProgress,
     *,
-    tls: ssl.SSLContext | None,
+    access: Access,
 ) -> Found:
     """Wait until all servers are healthy and each has answered a small completion (the canary).
 
@@ -124,7 +134,9 @@ async def wait_for_servers(
     deadline = ReadinessDeadline(plan.health_deadline_seconds)
     model = plan.target.served_model
     state.enter("Waiting")
-    async with open_session(tls=tls, seconds=FIRST_REQUEST_SECONDS) as session:
+    async with open_session(
+        access=access, seconds=FIRST_REQUEST_SECONDS
+    ) as session:
         servers = await find_healthy(session, plan.target, deadline)
         state.note("healthy_unix_us", micros(time.time()))
         served = await served_models(session, servers.urls[0])
@@ -140,15 +152,16 @@ async def wait_for_servers(
             await check_engines(session, servers.metrics_urls, servers.engine)
         for url in servers.urls if not plan.target.offline else ():
             for api in plan.apis:
-                await send_canary(
-                    session,
-                    url,
-                    api=api,
-                    model=model,
-                    run_uid=plan.run_uid,
-                    served=tuple(served),
-                    ignore_eos=plan.ignores_eos(api),
-                )
+                with _hiding(access):
+                    await send_canary(
+                        session,
+                        url,
+                        api=api,
+                        model=model,
+                        run_uid=plan.run_uid,
+                        served=tuple(served),
+                        ignore_eos=plan.ignores_eos(api),
+                    )
         answered = time.perf_counter()
         # Not earlier: with several API processes some figures are there from the first request on
         # only.
@@ -160,6 +173,16 @@ async def wait_for_servers(
             )
         )
     return Found(servers, edges, answered)
+
+
+@contextlib.contextmanager
+def _hiding(access: Access) -> Iterator[None]:
+    """Hide secrets in a failure: a gateway's words may repeat what it was sent."""
+    try:
+        yield
+    except RunFailure as failure:
+        hidden = access.hide(failure.message)
+        raise RunFailure(failure.reason, hidden) from None
 
 
 async def find_healthy(
@@ -276,7 +299,9 @@ async def _health_problem(
         async with session.get(
             url + engine.health_path, timeout=timeout
         ) as response:
-            if response.status != 404:
+            if response.status == 400:
+                _look_for_certificate(url, await answer_of(response))
+            if response.status not in NO_HEALTH:
                 return (
                     None
                     if response.status == 200
@@ -296,4 +321,12 @@ async def _health_problem(
         )
         raise RunFailure("CertificateInvalid", message) from error
     except NETWORK_ERRORS as error:
-        return shorten(error_text(error), 300)
+        text = error_text(error)
+        if any(word in text for word in WANTS_CERTIFICATE):
+            raise no_certificate(f"{url}: {shorten(text, 300)}") from error
+        return shorten(text, 300)
+
+
+def _look_for_certificate(url: str, answer: HttpAnswer) -> None:
+    if NO_CERTIFICATE in answer.body:
+        raise no_certificate(f"{url} answered 400: {NO_CERTIFICATE}")

@@ -80,5 +80,5 @@ async def _open_connection(
 
 
 async def _status(session: aiohttp.ClientSession, url: str) -> int:
-    async with session.get(url) as response:
+    async with session.get(url, allow_redirects=False) as response:
         return (await answer_of(response)).status

@@ -10,9 +10,9 @@ import logging
 import time
 from dataclasses import replace
 
+from benchrun_client.access import access_to
 from benchrun_client.contract import Stage
 from benchrun_client.failures import RunFailure
-from benchrun_client.http_session import tls_context
 from benchrun_client.load.vllm_benchmark import Begun, Divided
 from benchrun_client.measuring import StageSender
 from benchrun_client.model_cache import target_on_claim
@@ -71,7 +71,7 @@ class ShardRun(BaseRun):
         self._state.ready = True
         log.info("shard %d ready: plan, tokenizer and data found", shard.number)
         self._record_process = self._background.run(RecordProcess.start())
-        engine = vllm_engine(plan, counter, tls=tls_context(plan.target.ca_file))
+        engine = vllm_engine(plan, counter, access=access_to(plan.target))
         traffic = write_traffic(plan, material, counter)
         prompts = [
             StagePrompts(*each)

@@ -113,6 +113,7 @@ from benchrun.api.run_end import (
 )
 from benchrun.api.server import (
     ChatTemplate,
+    ConfigMapKeyRef,
     Disaggregated,
     Endpoint,
     Env,
@@ -123,6 +124,7 @@ from benchrun.api.server import (
     PodOverrides,
     Quantity,
     Resources,
+    SecretRef,
     Server,
     Started,
     checked_label,
@@ -264,6 +266,7 @@ __all__ = [
     "Condition",
     "ConditionStatus",
     "ConditionType",
+    "ConfigMapKeyRef",
     "Cost",
     "CostStatus",
     "Dataset",
@@ -326,6 +329,7 @@ __all__ = [
     "Scope",
     "Search",
     "SearchResult",
+    "SecretRef",
     "Server",
     "ServerStatus",
     "Severity",

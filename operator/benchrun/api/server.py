@@ -656,15 +656,150 @@ class ConfigMapKeyRef(base.SpecModel):
     key: base.Key = Field("ca.crt", description="Key within the ConfigMap.")
 
 
+_OWNED_HEADERS = (
+    *("host", "content-[a-z-]+", "accept", "accept-encoding", "transfer-encoding"),
+    *("connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade"),
+    "expect",
+)
+_SECRET_WORDS = "auth|token|secret|passw|credential|cookie|session|api-?key"
+_SECRET_NAMES = f"({_SECRET_WORDS}|(^|[-_.])(key|sig)([-_.]|$))"
+"""What a name has that stands for a credential."""
+
+
+def _differs_in_more_than_case(headers: list["Header"]) -> list["Header"]:
+    seen: set[str] = set()
+    for position, each in enumerate(headers):
+        if (name := each.name.lower()) in seen:
+            raise base.refused(
+                f"[{position}].name: {each.name} is listed twice; headers that differ in case only "
+                "are the same"
+            )
+        seen.add(name)
+    return headers
+
+
+class Header(base.SpecModel):
+    """A header of every request. What looks like a credential comes from a Secret."""
+
+    rules = (
+        base.exactly_one("value", "secret_key_ref"),
+        base.Rule(
+            cel=f"!self.name.matches('(?i)^({'|'.join(_OWNED_HEADERS)})$')",
+            message="the client sets this header itself: remove it",
+            path=".name",
+        ),
+        base.Rule(
+            cel=f"!has(self.value) || !(self.name.matches('(?i){_SECRET_NAMES}') || "
+            "self.value.matches('(?i)^(bearer|basic) '))",
+            message=(
+                "this looks like a credential, which specs would show: put it into a Secret and "
+                "name that in secretKeyRef"
+            ),
+            path=".value",
+        ),
+    )
+    name: Annotated[
+        str,
+        Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9-]*$"),
+    ] = Field(description="Its name.")
+    value: (
+        Annotated[str, Field(max_length=1024, pattern=r"^[!-~]([ -~]*[!-~])?$")]
+        | None
+    ) = Field(None, description="Its value. Never a secret.")
+    secret_key_ref: SecretKeyRef | None = Field(
+        None, description="Secret with its whole value, such as `Basic ...`."
+    )
+
+
+class QueryParameter(base.SpecModel):
+    """A parameter in the URL of every request, where logs show it: never a credential."""
+
+    rules = (
+        base.Rule(
+            cel=f"!self.name.matches('(?i){_SECRET_NAMES}')",
+            message=(
+                "this looks like a credential, which does not belong into a URL, since logs show "
+                "it: send it in headers, from a Secret"
+            ),
+            path=".name",
+        ),
+    )
+    name: Annotated[
+        str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9._~-]+$")
+    ] = Field(description="Its name.")
+    value: Annotated[str, Field(max_length=256, pattern=r"^[ -~]*$")] = Field(
+        description="Its value; it is encoded as URLs need."
+    )
+
+
+class SecretRef(base.SpecModel):
+    """A Secret in the run's namespace, which pods read and the operator never does."""
+
+    name: base.ObjectName = Field(description="Name of the Secret.")
+
+
+class PodMetrics(base.SpecModel):
+    """Pods in the run's namespace, each with an engine's metrics."""
+
+    labels: Annotated[Labels, Field(min_length=1, max_length=8)] = Field(
+        description="Labels that a pod must have."
+    )
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(
+        8000, description="Port of its metrics."
+    )
+
+
+class EndpointMetrics(base.SpecModel):
+    """Where the metrics of all servers behind a gateway are. Exactly one of `pods` and `urls`."""
+
+    rules = (base.exactly_one("pods", "urls"),)
+    pods: PodMetrics | None = None
+    """Pods by their labels: also running, waiting and KV cache, and replicas that come and go."""
+    urls: (
+        Annotated[
+            list[
+                Annotated[
+                    str,
+                    Field(
+                        max_length=512, pattern=r"^https?://[^/?#@\s]+/[^?#\s]*$"
+                    ),
+                ]
+            ],
+            Field(min_length=1, max_length=64),
+            base.Unique(),
+        ]
+        | None
+    ) = None
+    """Metrics page of each server. The client alone reads them, before and after each stage, so
+    running, waiting and KV cache are not known."""
+
+
 class Endpoint(base.SpecModel):
     """The server is measured and otherwise left alone. Exactly one of `serviceRef` and `url`."""
 
-    rules = (base.exactly_one("service_ref", "url"),)
+    rules = (
+        base.exactly_one("service_ref", "url"),
+        base.Rule(
+            cel="!has(self.clientCertificateSecretRef) || "
+            "(has(self.url) && self.url.matches('^https://'))",
+            message="a client certificate is shown behind TLS only: set url to https://...",
+            path=".clientCertificateSecretRef",
+        ),
+        base.Rule(
+            cel="!has(self.apiKeySecretRef) || !has(self.headers) || "
+            "self.headers.all(h, !h.name.matches('(?i)^authorization$'))",
+            message=(
+                "apiKeySecretRef is sent as the header Authorization: remove it, or the header"
+            ),
+            path=".apiKeySecretRef",
+        ),
+    )
     engine: EngineName = Field(
         "VLLM", description="Engine of the server: it defines the metrics."
     )
     service_ref: ServiceRef | None = None
-    """Service of the server; its pods are scraped for running, waiting and KV cache."""
+    """Service of the server; its pods are scraped for running, waiting and KV cache, unless metrics
+    says otherwise."""
     url: (
         Annotated[
             str,
@@ -672,13 +807,32 @@ class Endpoint(base.SpecModel):
         ]
         | None
     ) = None
-    """Base URL of the server, without /v1. Only the client pod ever connects to it."""
+    """Base URL of the server with any path before /v1, and without /v1. Only the client pod ever
+    connects to it."""
     api_key_secret_ref: SecretKeyRef | None = Field(
         None, description="API key for the server."
     )
     ca_config_map_ref: ConfigMapKeyRef | None = Field(
         None, description="Certificate of the server's CA."
     )
+    client_certificate_secret_ref: SecretRef | None = Field(
+        None,
+        description="Secret of the type kubernetes.io/tls, shown to the server.",
+    )
+    headers: Annotated[
+        list[Header],
+        Field(max_length=16),
+        base.Unique("name"),
+        AfterValidator(_differs_in_more_than_case),
+    ] = Field(default_factory=list)
+    """Headers of every request to the endpoint, and to no other address."""
+    query: Annotated[
+        list[QueryParameter], Field(max_length=16), base.Unique("name")
+    ] = Field(
+        default_factory=list, description="Parameters of every request's URL."
+    )
+    metrics: EndpointMetrics | None = None
+    """Where the servers' metrics are, if a gateway stands between: it has none of theirs."""
     allow_cache_reset: bool = False
     """Allow cachePolicy Reset to empty the server's prefix cache, for all users."""
 

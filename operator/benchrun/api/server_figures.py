@@ -255,11 +255,16 @@ class RoleFigures(StatusModel):
     )
     added_mean_ms: float | None = Field(
         None,
-        description="What a proxy adds to the time to first token, on average.",
+        description="What a proxy (or, as role `gateway`, all between client and servers) adds to "
+        "the time to first token, on average.",
     )
     cores: float | None = Field(
         default=None, description="CPU that a proxy used, in cores."
     )
+    servers_min: int | None = None
+    """Fewest servers that were there at once, if their number changed."""
+    servers_max: int | None = None
+    """Most servers that were there at once, if their number changed."""
     samples: int = Field(
         default=0,
         description="Scrapes of the metrics endpoint behind these figures.",

@@ -34,6 +34,7 @@ from benchrun.decide.decision import (
     Event,
     Facts,
     Judging,
+    LabelledPods,
     Manifest,
     Query,
 )
@@ -503,10 +504,14 @@ def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision
     )
 
 
-def _look_up_endpoint(state: RunState, query: EndpointPods) -> Decision:
-    message = f"looking up the pods of Service {query.service}"
+def _look_up_endpoint(
+    state: RunState, query: EndpointPods | LabelledPods
+) -> Decision:
+    message = f"looking up the pods of {query.what}"
     if state.collected.answers.of(query) is not None:
-        message = f"Service {query.service} has no ready pods; the run starts when one is ready"
+        message = (
+            f"{query.what} has no ready pods; the run starts when one is ready"
+        )
     step = PhaseStep("Pending", Reason.WAITING_FOR_ENDPOINT, message)
     due = _seconds_to_next_pass(state, server=None, client=None)
     wait = min(ENDPOINT_LOOKUP_SECONDS, due or ENDPOINT_LOOKUP_SECONDS)
@@ -548,7 +553,7 @@ def _seconds_to_next_pass(
 ) -> float | None:
     """Return the seconds until a reconcile is needed without an event; None if none is.
 
-    A deadline, a retry or the next live figures need one.
+    A deadline, a retry, the next live figures or replicas that may come and go need one.
     """
     found = (refusal(state), server, client)
     instants = [
@@ -563,6 +568,8 @@ def _seconds_to_next_pass(
     waits += [_seconds_to_store(state)] if results_refused(state) else []
     if state.collected.samples.recent and server_status.scrape_targets(state):
         waits.append(state.facts.context.live_interval_seconds)
+    if isinstance(server_status.endpoint_pods(state), LabelledPods):
+        waits.append(ENDPOINT_LOOKUP_SECONDS)  # Replicas come and go.
     return max(SHORTEST_WAIT_SECONDS, min(waits)) if waits else None
 
 

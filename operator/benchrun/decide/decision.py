@@ -118,6 +118,32 @@ class EndpointPods(Query[tuple[str, ...]]):
     service: str
     port: int
 
+    @property
+    def what(self) -> str:
+        """Return what is looked up, in words."""
+        return f"Service {self.service}"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPods(Query[tuple[str, ...]]):
+    """Addresses of the ready pods with these labels, as host:port.
+
+    Queried again and again, because a gateway sends requests to replicas that come later, too.
+    """
+
+    labels: tuple[tuple[str, str], ...]
+    port: int
+
+    @property
+    def selector(self) -> str:
+        """Return the labels as a selector of the API server."""
+        return ",".join(f"{name}={value}" for name, value in self.labels)
+
+    @property
+    def what(self) -> str:
+        """Return what is looked up, in words."""
+        return f"endpoint.metrics.pods ({self.selector})"
+
 
 @dataclass(frozen=True, slots=True)
 class Flavors(Query[tuple[Flavor, ...]]):

@@ -80,9 +80,20 @@ def pull_target(state: RunState) -> decision.PullTarget | None:
     )
 
 
-def endpoint_pods(state: RunState) -> decision.EndpointPods | None:
-    """Return the query for the pods behind the measured Service; None if none is measured."""
-    if (endpoint := state.spec.endpoint) is None or endpoint.service_ref is None:
+def endpoint_pods(
+    state: RunState,
+) -> decision.EndpointPods | decision.LabelledPods | None:
+    """Return the query for the pods whose metrics are read; None if the operator reads none.
+
+    These are the pods that the spec names by labels, else those behind the measured Service.
+    """
+    if (endpoint := state.spec.endpoint) is None:
+        return None
+    if (metrics := endpoint.metrics) is not None:
+        if (pods := metrics.pods) is None:
+            return None
+        return decision.LabelledPods(tuple(sorted(pods.labels.items())), pods.port)
+    if endpoint.service_ref is None:
         return None
     return decision.EndpointPods(
         endpoint.service_ref.name, endpoint.service_ref.port
@@ -90,7 +101,7 @@ def endpoint_pods(state: RunState) -> decision.EndpointPods | None:
 
 
 def endpoint_addresses(state: RunState) -> tuple[str, ...]:
-    """Return the known addresses of the pods behind the measured Service, as host:port."""
+    """Return the known addresses of the pods whose metrics are read, as host:port."""
     return state.collected.answers.value(endpoint_pods(state)) or ()
 
 

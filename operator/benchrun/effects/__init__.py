@@ -43,6 +43,7 @@ from benchrun.effects.kubernetes_api import (
     PAGE_BYTES,
     KubernetesApi,
     addresses_of,
+    addresses_of_pods,
     channel_key,
     event_body,
 )
@@ -156,6 +157,7 @@ __all__ = [
     "Unavailable",
     "UnusableAnswer",
     "addresses_of",
+    "addresses_of_pods",
     "channel_key",
     "configuration",
     "event_body",

@@ -8,7 +8,7 @@ controller uid), and never touched when it is somebody else's.
 import base64
 import hashlib
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing, suppress
 from datetime import datetime
 from ipaddress import IPv6Address, ip_address
@@ -413,6 +413,18 @@ class KubernetesApi:
         ]
         return addresses_of(slices, port_name, namespace=namespace)
 
+    async def pod_addresses(
+        self, namespace: str, selector: str, port: int
+    ) -> tuple[str, ...]:
+        """Return the addresses of the ready pods with these labels, as host:port."""
+        pods = [
+            pod
+            async for pod in self.list(
+                "Pod", namespace=namespace, selector=selector
+            )
+        ]
+        return addresses_of_pods(pods, port)
+
     async def create_event(
         self, about: Declared, event: Event, *, now: datetime
     ) -> None:
@@ -504,6 +516,22 @@ def addresses_of(
                 host for each in addresses if (host := _host(each)) is not None
             ]
             found.update(f"{host}:{number}" for host in hosts for number in numbers)
+    return tuple(sorted(found))[:MAX_ENDPOINTS]
+
+
+def addresses_of_pods(pods: Iterable[Json], port: int) -> tuple[str, ...]:
+    """Return the addresses of those pods that are ready and stay, with this port.
+
+    They are sorted, without repeats, and bounded.
+    """
+    found: set[str] = set()
+    for pod in pods:
+        status = raw.mapping(pod.get("status"))
+        is_ready = raw.condition(status, "Ready").get("status") == "True"
+        host = _host(status.get("podIP"))
+        leaves = "deletionTimestamp" in raw.mapping(pod.get("metadata"))
+        if is_ready and host is not None and not leaves:
+            found.add(f"{host}:{port}")
     return tuple(sorted(found))[:MAX_ENDPOINTS]
 
 

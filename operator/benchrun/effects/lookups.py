@@ -110,6 +110,8 @@ class Kind:
     """Seconds until a failed query is retried, while it is still wanted; None: never."""
     # Seconds until an answered query is repeated; None: never.
     again_seconds: float | None = None
+    # Whether an answer stays where a repeat of its query fails.
+    keeps_answer: bool = False
 
 
 async def _compilations(
@@ -137,6 +139,17 @@ async def _endpoint_pods(
     )
     if not found:
         raise NotFoundOut(f"Service {query.service} has no ready pods")
+    return found
+
+
+async def _labelled_pods(
+    tools: Tools, about: About, query: decision.LabelledPods
+) -> tuple[str, ...]:
+    found = await tools.cluster.pod_addresses(
+        about.run.namespace, query.selector, query.port
+    )
+    if not found:
+        raise NotFoundOut(f"no ready pods have the labels {query.selector}")
     return found
 
 
@@ -355,6 +368,13 @@ KINDS: Mapping[type[decision.Query[Any]], Kind] = {
     decision.Exporter: Kind(_exporter, seconds=10.0),
     decision.Flavors: Kind(_flavors, seconds=10.0, retry_seconds=9.0),
     decision.Judging: Kind(_judgement, seconds=None),
+    decision.LabelledPods: Kind(
+        _labelled_pods,
+        seconds=10.0,
+        retry_seconds=4.0,
+        again_seconds=4.0,
+        keeps_answer=True,
+    ),
     decision.LogTail: Kind(
         lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q),
         seconds=10.0,
@@ -452,10 +472,12 @@ class LookUps:
         seconds = self.kinds[type(query)].seconds
         async with self._places[type(query)].taken(asked.key.namespace):
             answer = await self._outcome(about.whole(), query, seconds)
+        kind = self.kinds[type(query)]
+        if answer.value is None and kind.keeps_answer:
+            answer = answers.of(query) or answer
         news = answers.of(query) != answer
         answers[query] = answer
         del self._tasks[asked]
-        kind = self.kinds[type(query)]
         if answer.value is None or kind.again_seconds is not None:
             self._answered_at[asked] = asyncio.get_running_loop().time()
         if news:

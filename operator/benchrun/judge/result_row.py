@@ -15,6 +15,7 @@ from benchrun.judge.explain.load_point_explanations import (
     gauge_is_mean,
     running_by_counters,
 )
+from benchrun.judge.gateway import gateway_role
 from benchrun.judge.objectives import (
     inconclusive,
     objective_results,
@@ -144,7 +145,11 @@ def measured_row(
             context, spec.engine, step_tokens=_step_tokens(spec)
         ),
         by_repeat=figures_by_repeat(context.stages),
-        roles=[*roles, *measure.proxy_role(records)],
+        roles=[
+            *roles,
+            *measure.proxy_role(records),
+            *gateway_role(context.stages),
+        ],
         objectives=objective_results(
             spec.objectives,
             samples,

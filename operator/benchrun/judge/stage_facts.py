@@ -36,6 +36,8 @@ class ExpectedStage:
     through_service: bool = False
     """Whether requests go through a Service. Its pods were listed when the run began; other pods
     may join later."""
+    through_gateway: bool = False
+    """Whether requests go through a gateway, to servers whose metrics are listed apart."""
     # Whether prompts are random words, in whole or in part.
     random_text: bool = False
     offline: bool = False
@@ -70,7 +72,10 @@ def expected_stage(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedSta
         served_name=served_name(spec.model),
         model=model_path(spec.model) if spec.endpoint is None else None,
         through_service=spec.endpoint is not None
-        and spec.endpoint.service_ref is not None,
+        and spec.endpoint.service_ref is not None
+        and spec.endpoint.metrics is None,
+        through_gateway=spec.endpoint is not None
+        and spec.endpoint.metrics is not None,
     )
 
 

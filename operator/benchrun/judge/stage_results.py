@@ -15,6 +15,7 @@ from benchrun.api import (
     StageResult,
     StageServer,
 )
+from benchrun.judge.gateway import gateway_role
 from benchrun.judge.rules.rule import Code, LoadPointContext, StageFinding
 from benchrun.judge.stage_facts import StageFacts
 from benchrun.measure import Distribution, rounded
@@ -138,7 +139,11 @@ def _stage_result(
         if isinstance(plateau, measure.Plateau)
         else {}
     )
-    roles = [*measure.role_figures(stage.windows), *measure.proxy_role([record])]
+    roles = [
+        *measure.role_figures(stage.windows),
+        *measure.proxy_role([record]),
+        *gateway_role([stage]),
+    ]
     gpus = measure.gpu_figures(stage.windows)
     metrics = measure.pooled_metrics([record], pools, context.percentiles)
     rates = {key: steady.get(key, metrics[key]) for key in api.THROUGHPUTS}

@@ -7,6 +7,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
@@ -66,6 +67,8 @@ class Window:
     edges: tuple[ServerEdge, ...]
     expected: float  # Samples that the scrape interval should have given.
     servers: int = 1  # How many servers should have given them.
+    least: int = 1  # Fewest servers that were there at once; `most`: most of them.
+    most: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +184,66 @@ def stage_windows(
         servers = (
             max(1, sum(pod.present for pod in scraped)) if pods else len(of_role)
         )
+        least, most = _at_once(
+            record,
+            [own for (of, _), own in by_server(samples).items() if of == role],
+            margin=_MISSED_SCRAPES * scrape_interval,
+        )
         found.append(
-            Window(role, inside, of_role, expected=due * servers, servers=servers)
+            Window(
+                role,
+                inside,
+                of_role,
+                expected=due * servers,
+                servers=servers,
+                least=least,
+                most=most,
+            )
         )
     return tuple(found)
+
+
+_MISSED_SCRAPES = 3
+"""Scrapes that a server may miss before it counts as not there."""
+
+
+def _at_once(
+    record: StageRecord, servers: Sequence[Sequence[Sample]], *, margin: float
+) -> tuple[int, int]:
+    """Return the fewest and the most servers that were there at once during a stage.
+
+    A server came later, or went earlier, if others were read `margin` seconds before its first
+    sample, or after its last one. What could be read of none says nothing.
+    """
+    if len(servers) < 2:
+        return 1, 1
+    begin, end = record.first_send_unix_us / 1e6, record.last_receive_unix_us / 1e6
+    ats = [sorted(sample.at for sample in own) for own in servers]
+    first, last = min(own[0] for own in ats), max(own[-1] for own in ats)
+    # Samples of long runs are merged: the first is then later than the server.
+    step = max(
+        [
+            margin,
+            *(after - before for own in ats for before, after in pairwise(own)),
+        ]
+    )
+    spans = [
+        (
+            own[0] - step / 2 if own[0] > first + step else -math.inf,
+            own[-1] + step / 2 if own[-1] < last - step else math.inf,
+        )
+        for own in ats
+    ]
+    turns = [at for span in spans for at in span if begin < at < end]
+    # Between two of these instants nobody comes or goes.
+    between = [
+        (before + after) / 2
+        for before, after in pairwise(sorted({begin, *turns, end}))
+    ]
+    counts = [
+        sum(came <= at <= went for came, went in spans) for at in between or [begin]
+    ]
+    return min(counts), max(counts)
 
 
 def together(window: Window) -> Sequence[Sample]:
@@ -239,8 +298,16 @@ def figures(stage_windows: Iterable[Window]) -> RoleFigures:
         role=parts[0].role,
         samples=len(samples),
         coverage_percent=coverage,
+        **_came_and_went(parts),
         **values,
     )
+
+
+def _came_and_went(parts: Sequence[Window]) -> dict[str, int]:
+    """Return the fewest and the most servers at once; empty if their number never changed."""
+    least = min(part.least for part in parts)
+    most = max(part.most for part in parts)
+    return {"servers_min": least, "servers_max": most} if least < most else {}
 
 
 def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, ...]:

@@ -7,14 +7,16 @@ from benchrun_client import contract
 from benchrun_client.engines import EngineSetting
 from pydantic import TypeAdapter
 
-from benchrun.api import BenchmarkRunSpec, Search, Workload
+from benchrun.api import BenchmarkRunSpec, Endpoint, Search, Workload
 from benchrun.plan import stages
 from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import (
     CA_FILE,
+    CERTIFICATE_DIRECTORY,
     TEMPLATE_FILE,
     cache_of,
     data_in_plan,
+    header_variable,
     model_path,
     served_name,
 )
@@ -91,7 +93,7 @@ def plan_of_client(
 ) -> contract.Plan:
     """Build the plan: the whole measurement as one document.
 
-    `endpoint_addresses` are the pods behind `endpoint.serviceRef`, as host:port.
+    `endpoint_addresses` are the pods whose metrics are read, as host:port.
     """
     auto = spec.measurement.warmup.auto
     return contract.Plan(
@@ -200,15 +202,55 @@ def _target(
         )
     if (service := spec.endpoint.service_ref) is not None:
         base = f"http://{service.name}.{owner.namespace}.svc:{service.port}"
-        measured = [f"http://{address}" for address in endpoint_addresses]
     else:
         base = (spec.endpoint.url or "").rstrip("/")
-        measured = [base]
-    urls = tuple(f"{each}{spec.engine.metrics_path}" for each in measured)
-    ca_file = CA_FILE if spec.endpoint.ca_config_map_ref is not None else None
     return contract.Target(
-        base_url=base, servers=0, metrics_urls=urls, ca_file=ca_file, **common
+        base_url=base,
+        servers=0,
+        metrics_urls=_metrics_urls(spec, base, endpoint_addresses),
+        metrics_apart=spec.endpoint.metrics is not None,
+        **_asked_for(spec.endpoint),
+        **common,
     )
+
+
+def _metrics_urls(
+    spec: BenchmarkRunSpec, base_url: str, addresses: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Return the metrics pages of an endpoint's servers.
+
+    They are listed, or those of pods that were looked up, or the endpoint's own.
+    """
+    assert spec.endpoint is not None
+    metrics = spec.endpoint.metrics
+    if metrics is not None and metrics.urls is not None:
+        return tuple(metrics.urls)
+    has_pods = metrics is not None or spec.endpoint.service_ref is not None
+    measured = [f"http://{each}" for each in addresses] if has_pods else [base_url]
+    return tuple(f"{each}{spec.engine.metrics_path}" for each in measured)
+
+
+def _asked_for(endpoint: Endpoint) -> dict[str, Any]:
+    """Return what the endpoint asks of the client, as fields of the plan's target."""
+    shown = endpoint.client_certificate_secret_ref
+    return {
+        "ca_file": CA_FILE if endpoint.ca_config_map_ref is not None else None,
+        "certificate": CERTIFICATE_DIRECTORY if shown is not None else None,
+        "headers": tuple(
+            contract.RequestHeader(
+                name=each.name,
+                value=each.value,
+                variable=header_variable(each.name)
+                if each.secret_key_ref is not None
+                else None,
+            )
+            for each in endpoint.headers
+        ),
+        "query": tuple(
+            contract.QueryParameter(name=each.name, value=each.value)
+            for each in endpoint.query
+        ),
+    }
 
 
 def _setting_of_servers(

@@ -5,7 +5,7 @@ The volumes and variables that provide them are defined here, too.
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +16,13 @@ from benchrun import names
 from benchrun.api import (
     BenchmarkRunSpec,
     ChatTemplate,
+    ConfigMapKeyRef,
     DatasetFile,
     Endpoint,
     HubSource,
     Model,
     Resources,
+    SecretRef,
     Started,
     Workload,
 )
@@ -38,6 +40,8 @@ TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"
 CA_DIRECTORY = "/etc/benchrun-ca"
 _CA_KEY = "ca.crt"
 CA_FILE = f"{CA_DIRECTORY}/{_CA_KEY}"
+# The client's certificate and its key.
+CERTIFICATE_DIRECTORY = "/etc/benchrun-client-certificate"
 _CREDENTIALS = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
 
 
@@ -147,26 +151,52 @@ def template_files(owner: Owner, template: ChatTemplate | None) -> Mounted:
 
 
 def endpoint_files(endpoint: Endpoint | None) -> Mounted:
-    """Return volume and variable with the certificate of an endpoint's CA, and its API key.
+    """Return what the client needs for an endpoint: key, secret headers, certificates.
 
     OPENAI_API_KEY is the variable that vLLM's own client reads.
     """
-    ca, key = (
-        (endpoint.ca_config_map_ref, endpoint.api_key_secret_ref)
-        if endpoint is not None
-        else (None, None)
-    )
-    env = (
-        (_from_secret("OPENAI_API_KEY", name=key.name, key=key.key),)
-        if key is not None
-        else ()
-    )
-    if ca is None:
-        return Mounted(env=env)
-    volume = {
-        "configMap": {"name": ca.name, "items": [{"key": ca.key, "path": _CA_KEY}]}
+    if endpoint is None:
+        return Mounted()
+    key = endpoint.api_key_secret_ref
+    secret = {
+        **({"OPENAI_API_KEY": key} if key is not None else {}),
+        **{
+            header_variable(each.name): each.secret_key_ref
+            for each in endpoint.headers
+            if each.secret_key_ref is not None
+        },
     }
-    return replace(mounted_at(CA_DIRECTORY, "ca", volume), env=env)
+    files = [
+        *_ca_files(endpoint.ca_config_map_ref),
+        *_certificate_files(endpoint.client_certificate_secret_ref),
+    ]
+    return Mounted(
+        volumes=tuple(volume for each in files for volume in each.volumes),
+        mounts=tuple(mount for each in files for mount in each.mounts),
+        env=tuple(
+            _from_secret(variable, name=ref.name, key=ref.key)
+            for variable, ref in secret.items()
+        ),
+    )
+
+
+def _ca_files(ref: ConfigMapKeyRef | None) -> Iterator[Mounted]:
+    if ref is not None:
+        items = [{"key": ref.key, "path": _CA_KEY}]
+        volume = {"configMap": {"name": ref.name, "items": items}}
+        yield mounted_at(CA_DIRECTORY, "ca", volume)
+
+
+def _certificate_files(ref: SecretRef | None) -> Iterator[Mounted]:
+    if ref is not None:
+        items = [{"key": key, "path": key} for key in ("tls.crt", "tls.key")]
+        volume = {"secret": {"secretName": ref.name, "items": items}}
+        yield mounted_at(CERTIFICATE_DIRECTORY, "client-certificate", volume)
+
+
+def header_variable(name: str) -> str:
+    """Return the variable of the client's pod with the value of a secret header."""
+    return f"BENCHRUN_HEADER_{name.upper().replace('-', '_')}"
 
 
 def model_path(model: Model) -> str:

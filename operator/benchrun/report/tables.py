@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 from benchrun import api
 from benchrun.api.sweep import SweepRow
 from benchrun.measure import ANSWERED_PERCENT, CACHED_BY_ANSWERS, sum_of_known
-from benchrun.names import ROLE_DECODE, ROLE_PROXY
+from benchrun.names import ROLE_DECODE, ROLE_GATEWAY, ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
 
 ABSENT = "-"  # Shown where nothing was measured: never 0.
@@ -292,6 +292,12 @@ def result_rows(
             partial(_of_role, role=ROLE_PROXY, name="added_mean_ms"),
             optional=True,
         ),
+        Column(
+            "gateway ms",
+            partial(_of_role, role=ROLE_GATEWAY, name="added_mean_ms"),
+            optional=True,
+        ),
+        Column("replicas", _replicas, optional=True),
         Column("steady part", steady_part, wide=True, optional=True),
         Column("failed", _failed),
         Column("verdict", lambda row: row.verdict),
@@ -300,8 +306,10 @@ def result_rows(
 
 
 def _by_role(result: api.Result, *, name: str, unit: str) -> str:
-    """Format a figure of each role except the proxy, with prefill before decode: `0.3/2.1`."""
-    roles = [role for role in result.roles if role.role != ROLE_PROXY]
+    """Format a figure of each role of servers, with prefill before decode: `0.3/2.1`."""
+    roles = [
+        role for role in result.roles if role.role not in (ROLE_PROXY, ROLE_GATEWAY)
+    ]
     told = result.metrics.get(CACHED_BY_ANSWERS)
     if (
         name == "prefix_hit_percent"
@@ -316,6 +324,14 @@ def _by_role(result: api.Result, *, name: str, unit: str) -> str:
 
 BY_ANSWERS = " (answers)"
 """Mark of a figure that no server's metrics tell, but every answer of the server does."""
+def _replicas(result: api.Result) -> str:
+    """Format the fewest and the most servers at once, where their number changed: `1..3`."""
+    changed = (
+        f"{role.servers_min}..{role.servers_max}"
+        for role in result.roles
+        if role.servers_min is not None
+    )
+    return "/".join(changed) or ABSENT
 
 
 def _of_role(result: api.Result, *, role: str, name: str, unit: str = "") -> str:

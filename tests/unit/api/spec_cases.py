@@ -92,6 +92,14 @@ def _for(seconds: int, load: Spec) -> Spec:
     }
 
 
+def _asking(**fields: Any) -> Spec:
+    return {"server": absent(), "endpoint": {"url": "http://llm", **fields}}
+
+
+def _two_lines(field: str) -> Spec:
+    return {"name": "X-A", field: "a\r\nX-B: b"}
+
+
 _FILE = "workloads.0.dataset"
 _TOKENS = {"input": "3", "cachedInput": "0.3", "output": "15"}
 _SAMPLING = "workloads.0.sampling"
@@ -987,6 +995,74 @@ REFUSED: dict[str, Refused] = {
             "endpoint": {"url": "https://user:secret@llm.example.com"},
         },
     ),
+    **{
+        f"header {name} of the client's own": Refused(
+            "spec.endpoint.headers[0].name",
+            _asking(headers=[{"name": name, "value": "x"}]),
+            "the client sets this header itself",
+        )
+        for name in ("Content-Type", "host", "Transfer-Encoding", "CONNECTION")
+    },
+    **{
+        f"{name}: {value} in the open": Refused(
+            "spec.endpoint.headers[0].value",
+            _asking(headers=[{"name": name, "value": value}]),
+            "name that in secretKeyRef",
+        )
+        for name, value in (
+            ("Authorization", "x"),
+            ("X-Api-Key", "x"),
+            ("Cookie", "x"),
+            ("x-token", "x"),
+            ("key", "x"),
+            ("X-Other", "Bearer x"),
+        )
+    },
+    "a header that is two": Refused(
+        "spec.endpoint.headers[0].value", _asking(headers=[_two_lines("value")])
+    ),
+    "a header without a value": Refused(
+        "spec.endpoint.headers[0]",
+        _asking(headers=[{"name": "X-A"}]),
+        "exactly one of value and secretKeyRef",
+    ),
+    "a header and the key in one": Refused(
+        "spec.endpoint.apiKeySecretRef",
+        _asking(
+            headers=[{"name": "authorization", "secretKeyRef": {"name": "s"}}],
+            apiKeySecretRef={"name": "s"},
+        ),
+        "remove it, or the header",
+    ),
+    **{
+        f"{name} in the URL": Refused(
+            "spec.endpoint.query[0].name",
+            _asking(query=[{"name": name, "value": "x"}]),
+            "send it in headers, from a Secret",
+        )
+        for name in ("key", "access_token", "sig")
+    },
+    "metrics of nothing": Refused("spec.endpoint.metrics", _asking(metrics={})),
+    "metrics of pods without labels": Refused(
+        "spec.endpoint.metrics.pods.labels",
+        _asking(metrics={"pods": {"labels": {}}}),
+    ),
+    "metrics of pods and pages": Refused(
+        "spec.endpoint.metrics",
+        _asking(
+            metrics={"pods": {"labels": {"a": "b"}}, "urls": ["http://a/metrics"]}
+        ),
+        "exactly one of pods and urls",
+    ),
+    "a password in a metrics page": Refused(
+        "spec.endpoint.metrics.urls[0]",
+        _asking(metrics={"urls": ["http://u:p@a/metrics"]}),
+    ),
+    "a client certificate without TLS": Refused(
+        "spec.endpoint.clientCertificateSecretRef",
+        _asking(clientCertificateSecretRef={"name": "pair"}),
+        "set url to https://",
+    ),
     "URL of another scheme": Refused(
         "spec.endpoint.url", {"server": absent(), "endpoint": {"url": "ftp://llm"}}
     ),
@@ -1086,6 +1162,25 @@ ACCEPTED: dict[str, Spec] = {
                 "url": "https://llm.example.com:8443/base",
                 "apiKeySecretRef": {"name": "key"},
                 "caConfigMapRef": {"name": "ca"},
+            },
+        }
+    ),
+    "url with all that an endpoint may ask for": minimal(
+        {
+            "server": absent(),
+            "endpoint": {
+                "url": "https://llm.example.com/prefix",
+                "clientCertificateSecretRef": {"name": "pair"},
+                "headers": [
+                    {"name": "X-Tenant", "value": "bench; a=b"},
+                    {"name": "X-Monkey", "value": "keyboard"},
+                    {
+                        "name": "Authorization",
+                        "secretKeyRef": {"name": "s", "key": "k"},
+                    },
+                ],
+                "query": [{"name": "api-version", "value": "2026-01-01"}],
+                "metrics": {"pods": {"labels": {"app": "chat"}, "port": 8001}},
             },
         }
     ),

@@ -165,6 +165,8 @@ def test_no_union_is_forgotten_here_and_in_the_table_of_specs() -> None:
         "spec",
         "spec.cost",
         "spec.endpoint",
+        "spec.endpoint.headers[0]",
+        "spec.endpoint.metrics",
         "spec.server.env[0]",
         "spec.offline.env[0]",
         "spec.client.env[0]",

@@ -4,6 +4,7 @@ server."""
 import os
 
 import pytest
+from benchrun_client.access import key_access
 from benchrun_client.contract import DataFile
 from benchrun_client.datasets.files import fetch
 from benchrun_client.http_session import open_session, proxies_set
@@ -36,7 +37,7 @@ async def _prepare_and_measure(
     preparation.end()
     assert not proxies_set()  # vLLM's sessions are opened by it
     async with (
-        open_session(tls=None, seconds=10) as session,
+        open_session(access=key_access(), seconds=10) as session,
         session.get(f"{url}/health") as answer,
     ):
         assert answer.status == 200

@@ -53,6 +53,13 @@ SERVICE_ENDPOINT = endpoint_body(
     {"serviceRef": {"name": "prod"}},
     workloads=[workload("chat", load=rates("1", "4"))],
 )
+GATEWAY_ENDPOINT = endpoint_body(
+    {
+        "url": "https://gateway.example",
+        "metrics": {"pods": {"labels": {"b": "2", "a": "1"}, "port": 8001}},
+    },
+    workloads=[workload("chat", load=rates("1", "4"))],
+)
 URL_ENDPOINT = endpoint_body(
     {"url": "http://llm.example"},
     workloads=[workload("chat", load=rates("1", "4"))],

@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 from benchrun.decide import Event
-from benchrun.effects import MAX_ENDPOINTS, addresses_of, event_body
+from benchrun.effects import (
+    MAX_ENDPOINTS,
+    addresses_of,
+    addresses_of_pods,
+    event_body,
+)
 from benchrun.observe import Run, untrusted_json as raw
 
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
@@ -177,3 +182,34 @@ def test_controller_is_the_owner_that_controls() -> None:
         "controller": True,
     }
     assert raw.controller({}) == {}
+
+
+def pod(ip: Any, *, ready: Any = "True", **metadata: Any) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": ready}]
+    return {
+        "metadata": metadata,
+        "status": {"podIP": ip, "conditions": conditions},
+    }
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        pod("10.0.0.1", ready="False"),
+        pod("10.0.0.1", deletionTimestamp="2026-11-21T12:00:00Z"),
+        pod(None),
+        pod("169.254.169.254"),
+        pod("localhost"),
+        {},
+        {"metadata": 1, "status": []},
+    ],
+)
+def test_pods_that_can_not_be_read_are_left_out(left_out: dict[str, Any]) -> None:
+    there = pod("10.0.0.9")
+    assert addresses_of_pods([left_out, there, there], 8001) == ("10.0.0.9:8001",)
+
+
+def test_as_many_pods_are_read_as_addresses_of_a_service() -> None:
+    many = [pod(f"10.0.{n // 256}.{n % 256}") for n in range(1, 1000)]
+    assert len(addresses_of_pods(many, 1)) == MAX_ENDPOINTS
+    assert addresses_of_pods([pod("fd00::1")], 1) == ("[fd00::1]:1",)

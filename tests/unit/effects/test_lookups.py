@@ -40,6 +40,7 @@ LOG = decision.Compilations(
 )
 START = decision.ServerStart(pod="p", uid="u", container="server", engine=VLLM)
 PODS = decision.EndpointPods(service="vllm", port=8001)
+LABELLED = decision.LabelledPods((("app", "vllm"), ("role", "")), port=8001)
 COMPILED = (
     "2026-11-21T11:59:30.500000000Z WARNING Triton kernel JIT compilation during inference: f. "
     "This ..."
@@ -143,6 +144,15 @@ async def test_how_a_server_started(cluster: MemoryCluster) -> None:
     assert cluster.log == [("log head", "p", "server"), ("image events", "u")]
 
 
+async def test_pods_by_their_labels(cluster: MemoryCluster) -> None:
+    with pytest.raises(NotFoundOut, match="app=vllm,role="):
+        await found(cluster, LABELLED)
+    cluster.addresses = ("10.0.0.1:8001", "10.0.0.2:8001")
+    assert await found(cluster, LABELLED) == cluster.addresses
+    assert cluster.log[1:] == [("pod addresses", "app=vllm,role=", "8001")]
+    assert KINDS[decision.LabelledPods].again_seconds == 4.0
+
+
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(
     ("verb", "start"),
@@ -204,6 +214,7 @@ async def test_a_service_without_ready_pods_is_re_requested(
         ("log since", LOG),
         ("exporter", decision.Exporter("gpu", "n1")),
         ("endpoints", PODS),
+        ("pod addresses", LABELLED),
     ],
 )
 async def test_what_the_api_server_says_no_to_is_passed_on(

@@ -604,3 +604,47 @@ def test_a_scraper_that_misses_samples_shows_in_the_coverage(
         seconds = [i for i, second in enumerate(life) if second.stage == number]
         expected = 100 * sum(i % every == 0 for i in seconds) / len(seconds)
         assert figures([window]).coverage_percent == pytest.approx(expected)
+
+
+def replica(pod: str, first: int, last: int) -> list[Sample]:
+    """Samples of one replica, one a second."""
+    return [
+        sample(
+            float(at), pod=pod, start_time=float(ord(pod)), generation_tokens=9.0
+        )
+        for at in range(first, last + 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("at_once", "spans"),
+    [
+        pytest.param((None, None), [(990, 1020)], id="one"),
+        pytest.param((None, None), [(990, 1020), (988, 1020)], id="two"),
+        pytest.param((1, 2), [(990, 1020), (1005, 1020)], id="one comes"),
+        pytest.param((1, 2), [(990, 1020), (990, 1005)], id="one goes"),
+        pytest.param((1, 2), [(990, 1004), (1005, 1020)], id="one for another"),
+        pytest.param(
+            (1, 3), [(990, 1020), (1004, 1020), (1008, 1020)], id="one by one"
+        ),
+        pytest.param(
+            (None, None), [(990, 1020), (980, 997)], id="gone before the stage"
+        ),
+        pytest.param(
+            (None, None), [(990, 1004), (990, 1005)], id="none is read any more"
+        ),
+        pytest.param(
+            (None, None), [(1005, 1020), (1007, 1020)], id="none was read before"
+        ),
+    ],
+)
+def test_replicas_that_come_and_go_are_counted(
+    at_once: tuple[int | None, int | None], spans: list[tuple[int, int]]
+) -> None:
+    samples = [
+        each
+        for pod, (first, last) in zip("abc", spans, strict=False)
+        for each in replica(pod, first, last)
+    ]
+    found = only(record(servers=(edge(),)), *samples)
+    assert (found.servers_min, found.servers_max) == at_once

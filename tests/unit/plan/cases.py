@@ -260,6 +260,25 @@ CASES: dict[str, Json] = {
             "caConfigMapRef": {"name": "company-ca"},
         }
     ),
+    "endpoint-gateway": endpoint_body(
+        {
+            "url": "https://gateway.example/tenant-a",
+            "caConfigMapRef": {"name": "company-ca"},
+            "clientCertificateSecretRef": {"name": "pair"},
+            "headers": [
+                {"name": "X-Tenant", "value": "bench"},
+                {"name": "X-Api-Key", "secretKeyRef": {"name": "keys", "key": "k"}},
+            ],
+            "query": [{"name": "api-version", "value": "2026-01-01"}],
+            "metrics": {"pods": {"labels": {"app": "chat"}}},
+        }
+    ),
+    "endpoint-pages": endpoint_body(
+        {
+            "url": "http://gateway.example",
+            "metrics": {"urls": ["http://replica-0:8000/metrics"]},
+        }
+    ),
     "endpoint-service": endpoint_body(
         {"serviceRef": {"name": "qwen-prod", "port": 8080}}
     ),
@@ -368,4 +387,7 @@ CASES: dict[str, Json] = {
         measurement={"cachePolicy": "Share", "order": "AsListed"}, repeats=2
     ),
 }
-ENDPOINT_ADDRESSES = {"endpoint-service": ("10.0.0.7:8080", "10.0.0.8:8080")}
+ENDPOINT_ADDRESSES = {
+    "endpoint-gateway": ("10.0.0.7:8000", "10.0.0.8:8000"),
+    "endpoint-service": ("10.0.0.7:8080", "10.0.0.8:8080"),
+}

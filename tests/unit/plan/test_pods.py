@@ -246,18 +246,26 @@ def test_a_given_pod_security_context_replaces_the_default_whole() -> None:
     assert pod["securityContext"] == given
 
 
-def test_secrets_are_only_ever_references() -> None:
-    manifests = objects(
-        OWNER, BenchmarkRunSpec.model_validate(CASES["endpoint-url"])
-    )
+@pytest.mark.parametrize(
+    ("case", "variable", "secret"),
+    [
+        ("endpoint-url", "OPENAI_API_KEY", {"name": "llm", "key": "api-key"}),
+        (
+            "endpoint-gateway",
+            "BENCHRUN_HEADER_X_API_KEY",
+            {"name": "keys", "key": "k"},
+        ),
+    ],
+)
+def test_secrets_are_only_ever_references(
+    case: str, variable: str, secret: Json
+) -> None:
+    manifests = objects(OWNER, BenchmarkRunSpec.model_validate(CASES[case]))
     (container,) = of_kind(manifests, "Job")["spec"]["template"]["spec"][
         "containers"
     ]
-    assert [v for v in container["env"] if v["name"] == "OPENAI_API_KEY"] == [
-        {
-            "name": "OPENAI_API_KEY",
-            "valueFrom": {"secretKeyRef": {"name": "llm", "key": "api-key"}},
-        }
+    assert [v for v in container["env"] if v["name"] == variable] == [
+        {"name": variable, "valueFrom": {"secretKeyRef": secret}}
     ]
 
 

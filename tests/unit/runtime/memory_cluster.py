@@ -238,6 +238,12 @@ class MemoryCluster(KubernetesApi):
         self._ask("endpoints", service, str(port))
         return self.addresses
 
+    async def pod_addresses(
+        self, namespace: str, selector: str, port: int
+    ) -> tuple[str, ...]:
+        self._ask("pod addresses", selector, str(port))
+        return self.addresses
+
     async def create_event(
         self, about: Declared, event: Event, *, now: datetime
     ) -> None:

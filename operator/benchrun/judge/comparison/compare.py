@@ -38,6 +38,7 @@ from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
 from benchrun.judge.throughput import compared_figure
 from benchrun.measure import log_ratio_percent, response_to_load
+from benchrun.names import ROLE_GATEWAY
 from benchrun.observe import Run
 from benchrun.plan import COMPILE_CLAIM
 
@@ -479,7 +480,8 @@ def _of_row(
 ) -> response_to_load.OperatingPoint | None:
     # What runs in one role of several says nothing beside a whole server.
     throughput = compared_figure(row, "total_token_throughput", among=among)
-    server = row.roles[0] if len(row.roles) == 1 else None
+    servers = [each for each in row.roles if each.role != ROLE_GATEWAY]
+    server = servers[0] if len(servers) == 1 else None
     if server is None or server.running_mean is None or throughput is None:
         return None
     is_supplied = not kind_of(row.axis, row.value).is_open

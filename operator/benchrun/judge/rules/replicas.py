@@ -65,7 +65,9 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
     finished = counters.rise(
         counters.answering(stage.edges), counters.REQUESTS_FINISHED
     )
-    if stage.expected.through_service and answered and finished is not None:
+    expected = stage.expected
+    all_listed = expected.through_service or expected.through_gateway
+    if all_listed and answered and finished is not None:
         unknown_percent = 100 * max(answered - finished, 0) / answered
     threshold = stage.thresholds.unknown_servers_invalid_percent
     if different or partly_there or unknown_percent > threshold:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import aiohttp
 import pytest
 from aiohttp import web
+from benchrun_client.access import key_access
 from benchrun_client.contract import Api
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import HttpAnswer, open_session
@@ -38,6 +39,13 @@ def html(status: int) -> Handler:
 
 def streaming(text: str) -> Handler:
     return answering(200, text=text, content_type="text/event-stream")
+
+
+def redirecting(location: str) -> Handler:
+    async def redirect(_: web.Request) -> web.Response:
+        return web.Response(status=308, headers={"Location": location})
+
+    return redirect
 
 
 async def canary(handler: Handler, *, api: Api = "Completions") -> None:
@@ -146,6 +154,30 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
         ),
         pytest.param(
             "Unauthorized", "403: no", answering(403, text="no"), id="forbidden"
+        ),
+        pytest.param(
+            "EndpointRedirects",
+            r"\(308\) to https://llm.example/v1/completions\. Clients drop",
+            redirecting("https://u:p@llm.example/v1/completions?key=k#f"),
+            id="to-another-address",
+        ),
+        pytest.param(
+            "EndpointRedirects",
+            r"\(308\) to http://127.0.0.1:\d+/login\. Redirects",
+            redirecting("/login"),
+            id="to-another-path",
+        ),
+        pytest.param(
+            "EndpointRedirects",
+            "an address that can't be read",
+            redirecting("http://[oops"),
+            id="to-nonsense",
+        ),
+        pytest.param(
+            "CertificateInvalid",
+            "clientCertificateSecretRef",
+            answering(400, text="<h1>No required SSL certificate was sent</h1>"),
+            id="no-certificate",
         ),
         pytest.param(
             "CanaryFailed",
@@ -405,7 +437,7 @@ async def test_half_an_answer_to_the_canary_is_a_reason_with_words(
 async def test_a_canary_that_is_not_answered_in_time_is_reported() -> None:
     async with (
         sending(stays=True) as url,
-        open_session(tls=None, seconds=0.1) as session,
+        open_session(access=key_access(), seconds=0.1) as session,
     ):
         with pytest.raises(RunFailure, match="on the first request") as failure:
             await send_canary(
@@ -468,7 +500,7 @@ async def test_requests_do_not_accept_compression() -> None:
 
     async with (
         serving(metrics=note) as url,
-        open_session(tls=None, seconds=5) as session,
+        open_session(access=key_access(), seconds=5) as session,
         session.get(f"{url}/metrics"),
     ):
         pass

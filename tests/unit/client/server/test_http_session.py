@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from aiohttp import web
+from benchrun_client.access import key_access, tls_context
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import (
     MAX_ANSWER_BYTES,
     answer_of,
     open_session,
     proxies_set,
-    tls_context,
 )
 from unit.client.servers import serving
 
@@ -47,7 +47,7 @@ async def test_the_api_key_goes_with_every_request(
 
     async with (
         serving(x=note) as url,
-        open_session(tls=None, seconds=5) as session,
+        open_session(access=key_access(), seconds=5) as session,
         session.get(f"{url}/x"),
     ):
         pass
@@ -63,7 +63,7 @@ async def test_an_answer_is_read_no_further_than_its_bound() -> None:
 
     async with (
         serving(x=endless) as url,
-        open_session(tls=None, seconds=5) as session,
+        open_session(access=key_access(), seconds=5) as session,
         session.get(f"{url}/x") as response,
     ):
         answer = await answer_of(response)

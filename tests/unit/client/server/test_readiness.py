@@ -2,17 +2,16 @@
 
 import asyncio
 import socket
-import ssl
-import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 from aiohttp import web
+from benchrun_client.access import Access, tls_context
 from benchrun_client.engines import ENGINES
 from benchrun_client.failures import RunFailure
-from benchrun_client.http_session import open_session, tls_context
+from benchrun_client.http_session import open_session
 from benchrun_client.server.readiness import (
     ReadinessDeadline,
     Servers,
@@ -23,6 +22,7 @@ from benchrun_client.server.readiness import (
 )
 from unit.client.plans import plan
 from unit.client.servers import Handler, answering, serving, serving_tls
+from unit.client.tls import certificate
 
 VLLM = ENGINES["VLLM"]
 
@@ -123,6 +123,10 @@ def after(failures: int, then: Handler) -> Handler:
         pytest.param({"v1_models": answering(200)}, id="models-only"),
         pytest.param({"v1_models": after(3, answering(200))}, id="models-later"),
         pytest.param({"v1_models": answering(401)}, id="models-with-a-key"),
+        pytest.param(
+            {"health": answering(403), "v1_models": answering(200)},
+            id="health-that-a-gateway-closes",
+        ),
         pytest.param({}, id="no-such-server-at-all-is-for-the-canary"),
     ],
 )
@@ -169,30 +173,6 @@ async def test_the_last_problem_is_reported_at_the_deadline(
     assert failure.value.reason == "EndpointNotReady"
 
 
-def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
-    """A certificate for localhost that signs itself, and a server's context with it."""
-    file = folder / "tls.crt"
-    key = folder / "tls.key"
-    subject = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
-    made = (
-        "openssl",
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-days",
-        "1",
-        *subject,
-    )
-    subprocess.run(
-        [*made, "-keyout", key, "-out", file], check=True, capture_output=True
-    )
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(file, key)
-    return file, context
-
-
 async def test_an_untrusted_certificate_is_reported_at_once(
     tmp_path: Path,
 ) -> None:
@@ -201,7 +181,7 @@ async def test_an_untrusted_certificate_is_reported_at_once(
         with pytest.raises(RunFailure, match="caConfigMapRef") as failure:
             await wait(url)
         async with open_session(
-            tls=tls_context(str(authority)), seconds=5
+            access=Access(tls=tls_context(str(authority))), seconds=5
         ) as session:
             await wait_healthy(
                 session, Servers(VLLM, (url,), ()), ReadinessDeadline(5)

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from benchrun_client.access import Access
 from benchrun_client.load.event_stream import BrokenStreamError, StreamNotes
 from benchrun_client.load.streaming_session import STREAM_NOTES
 from benchrun_client.load.vllm_patches import PatchedAiohttp
@@ -72,7 +73,7 @@ def hangs_up_in_the_second(writer: asyncio.StreamWriter, number: int) -> None:
 async def sent(url: str, requests: int) -> list[StreamNotes]:
     """What is noted of so many requests of one session, one after the other. Raises what aiohttp
     does."""
-    sessions = PatchedAiohttp(aiohttp, tls=None, trust_env=False)
+    sessions = PatchedAiohttp(aiohttp, access=Access(), trust_env=False)
     found = []
     session = sessions.ClientSession()
     try:
@@ -109,7 +110,7 @@ async def test_an_answer_that_is_no_stream_is_noted() -> None:
 
     notes = StreamNotes()
     STREAM_NOTES.set(notes)
-    sessions = PatchedAiohttp(aiohttp, tls=None, trust_env=False)
+    sessions = PatchedAiohttp(aiohttp, access=Access(), trust_env=False)
     async with (
         listening(says_hello) as (url, _),
         sessions.ClientSession() as session,

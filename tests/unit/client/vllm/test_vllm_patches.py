@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from benchrun_client.access import Access
 from benchrun_client.load.vllm_patches import (
     CONNECTS,
     PatchedAiohttp,
@@ -73,13 +74,13 @@ async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> No
 async def test_sessions_look_up_proxies_only_where_configured_whatever_vllm_requests(
     trust_env: bool,
 ) -> None:
-    sessions = PatchedAiohttp(aiohttp, tls=None, trust_env=trust_env)
+    sessions = PatchedAiohttp(aiohttp, access=Access(), trust_env=trust_env)
     assert sessions.ClientSession(trust_env=True).trust_env is trust_env
     await sessions.close()
 
 
 async def test_sessions_left_open_are_closed() -> None:
-    sessions = PatchedAiohttp(aiohttp, tls=None, trust_env=False)
+    sessions = PatchedAiohttp(aiohttp, access=Access(), trust_env=False)
     left = sessions.ClientSession()
     closed = sessions.ClientSession()
     await closed.close()
@@ -89,7 +90,7 @@ async def test_sessions_left_open_are_closed() -> None:
 
 def test_everything_else_is_aiohttps_own() -> None:
     assert (
-        PatchedAiohttp(aiohttp, tls=None, trust_env=False).ClientTimeout
+        PatchedAiohttp(aiohttp, access=Access(), trust_env=False).ClientTimeout
         is aiohttp.ClientTimeout
     )
 
@@ -104,9 +105,9 @@ def test_our_certificates_are_used_where_verification_is_requested(
             return arguments["ssl"]
 
     context = ssl.create_default_context()
-    used = PatchedAiohttp(Module, tls=context, trust_env=False).TCPConnector(
-        ssl=verified
-    )
+    used = PatchedAiohttp(
+        Module, access=Access(tls=context), trust_env=False
+    ).TCPConnector(ssl=verified)
     assert used is (context if verified else False)
 
 
@@ -114,7 +115,7 @@ async def connects_of(requests: int, *, at_a_time: int) -> list[float]:
     """What requests of one session note of their connections; each in a task of its own, as in
     vLLM's benchmark."""
     found: list[float] = []
-    sessions = PatchedAiohttp(aiohttp, tls=None, trust_env=False)
+    sessions = PatchedAiohttp(aiohttp, access=Access(), trust_env=False)
     everybody_is_in = asyncio.Barrier(at_a_time)
 
     async def page(_: web.Request) -> web.Response:

@@ -1,8 +1,13 @@
 """An endpoint's pods are looked up before the plan is written, and again after a restart without
 disturbing the run."""
 
-from benchrun.decide import EndpointPods
-from unit.decide.scenes import SERVICE_ENDPOINT, URL_ENDPOINT, Scene
+from benchrun.decide import Answer, EndpointPods, LabelledPods
+from unit.decide.scenes import (
+    GATEWAY_ENDPOINT,
+    SERVICE_ENDPOINT,
+    URL_ENDPOINT,
+    Scene,
+)
 from unit.decide.summaries import applied, deleted
 
 ASKED = EndpointPods("prod", 8000)
@@ -70,4 +75,47 @@ def test_their_pages_are_read_once_the_endpoint_is_healthy() -> None:
 
 def test_behind_a_url_nothing_is_looked_up_or_read_by_the_operator() -> None:
     decision = Scene(spec=URL_ENDPOINT).measuring().decide()
+    assert (decision.lookups, decision.scrape) == ((), ())
+
+
+LABELLED = LabelledPods((("a", "1"), ("b", "2")), 8001)
+
+
+def behind_gateway(*addresses: str) -> Scene:
+    return Scene(spec=GATEWAY_ENDPOINT).with_answers(
+        {LABELLED: Answer(addresses or None)}
+    )
+
+
+def test_pods_behind_a_gateway_are_looked_up_before_the_plan_is_written() -> None:
+    first = Scene(spec=GATEWAY_ENDPOINT).decide()
+    assert (first.lookups, applied(first)) == ((LABELLED,), [])
+    without = behind_gateway().decide()
+    assert (without.lookups, applied(without)) == ((LABELLED,), [])
+    assert "endpoint.metrics.pods (a=1,b=2) has no ready pods" in (
+        without.status.message or ""
+    )
+    decision = behind_gateway("10.0.0.7:8001", "10.0.0.8:8001").decide()
+    assert applied(decision) == ["ConfigMap plan", "Job client"]
+    for page in ("http://10.0.0.7:8001/metrics", "http://10.0.0.8:8001/metrics"):
+        assert page in decision.apply[0]["data"]["plan.json"]
+
+
+def test_replicas_that_come_and_go_are_followed_while_the_run_goes_on() -> None:
+    for addresses in (("10.0.0.7:8001",), ("10.0.0.8:8001", "10.0.0.9:8001")):
+        decision = behind_gateway(*addresses).measuring().decide()
+        assert [t.url for t in decision.scrape] == [
+            f"http://{each}/metrics" for each in addresses
+        ]
+        assert decision.lookups == (LABELLED,)
+        assert (decision.requeue_after_seconds or 99) <= 5
+
+
+def test_listed_pages_are_the_clients_alone() -> None:
+    page = "http://replica.example:8000/metrics"
+    spec = URL_ENDPOINT | {
+        "endpoint": {"url": "http://llm.example", "metrics": {"urls": [page]}}
+    }
+    assert page in Scene(spec=spec).decide().apply[0]["data"]["plan.json"]
+    decision = Scene(spec=spec).measuring().decide()
     assert (decision.lookups, decision.scrape) == ((), ())
