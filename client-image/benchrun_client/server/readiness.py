@@ -27,7 +27,11 @@ from benchrun_client.http_session import (
 )
 from benchrun_client.run_progress import RunProgress
 from benchrun_client.server.counter_snapshots import identify
-from benchrun_client.server.first_request import send_canary, served_models
+from benchrun_client.server.first_request import (
+    adapters_missing,
+    send_canary,
+    served_models,
+)
 from benchrun_client.stage_record import micros
 from benchrun_client.traffic import Material, check_lengths
 
@@ -135,16 +139,19 @@ async def wait_for_servers(
                 whose="the server (max_model_len)",
             )
         # An engine without an API server has proved itself before it is healthy.
-        for url in servers.urls if not plan.target.offline else ():
-            for api in plan.apis:
+        kinds = plan.kinds_of_requests if not plan.target.offline else ()
+        names = tuple(served)
+        if failure := adapters_missing(kinds, names, where=servers.urls[0]):
+            raise failure
+        for url in servers.urls:
+            for kind in kinds:
                 await send_canary(
                     session,
                     url,
-                    api=api,
+                    kind=kind,
                     model=model,
                     run_uid=plan.run_uid,
-                    served=tuple(served),
-                    ignore_eos=plan.ignores_eos(api),
+                    served=names,
                 )
         answered = time.perf_counter()
         # Not earlier: with several API processes some figures are there from the first request on

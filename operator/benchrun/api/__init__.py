@@ -78,6 +78,7 @@ from benchrun.api.measurement import (
     RuleSeverity,
 )
 from benchrun.api.queueing import FlavorToleration, Placement, QueueStatus
+from benchrun.api.requests import ChatFields
 from benchrun.api.result_document import (
     MAX_PACKED_RESULT_BYTES,
     MAX_RESULT_BYTES,
@@ -251,6 +252,7 @@ __all__ = [
     "Bottleneck",
     "CachePolicy",
     "Change",
+    "ChatFields",
     "ChatTemplate",
     "ClientStatus",
     "Code",

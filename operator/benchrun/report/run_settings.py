@@ -27,7 +27,7 @@ _OF_SERVERS = (
     EngineSetting.BLOCK_TOKENS,
     EngineSetting.LOGS_REQUESTS,
 )
-_OF_WORKLOADS = ("requests", "load", "ignoreEOS", "sampling")
+_OF_WORKLOADS = ("requests", "load", "ignoreEOS", "sampling", "request")
 _OF_MEASUREMENT = ("cachePolicy", "seed", "percentiles", "profile")
 MAX_CHARS = 300
 
