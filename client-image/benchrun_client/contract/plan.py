@@ -328,7 +328,8 @@ class Plan(Message):
     def kinds_of_requests(self) -> tuple["KindOfRequest", ...]:
         """Return every kind of request that is measured, each once; warm-ups send the same."""
         found: dict[str, KindOfRequest] = {}
-        for sent in (*self.stages, *self.searches):
+        measured: tuple[Stage | SearchPlan, ...] = (*self.stages, *self.searches)
+        for sent in measured:
             warmed = bool(self.unmeasured) and sent.warms_to_the_end
             to_the_end = sent.ignore_eos or warmed
             for model in (None, *(each.name for each in sent.asked.adapters)):

@@ -63,7 +63,7 @@ class RequestFields(LeavesOut):
             if self.thinking is None
             else dict.fromkeys(THINKING_ARGUMENTS, self.thinking)
         )
-        return switches | json.loads(self.template_arguments or "{}")
+        return {**switches, **json.loads(self.template_arguments or "{}")}
 
     def body(self) -> dict[str, Any]:
         """Return these fields of a request body, by the names of the OpenAI API and of vLLM."""
@@ -74,7 +74,7 @@ class RequestFields(LeavesOut):
             "priority": self.priority,
         }
         sent = {name: value for name, value in named.items() if value is not None}
-        return sent | json.loads(self.extra or "{}")
+        return {**sent, **json.loads(self.extra or "{}")}
 
     def models(self, model: str, requests: int, *, seed: int) -> Sequence[str]:
         """Return the model that each request of a stage is for: an adapter, else the model itself.
