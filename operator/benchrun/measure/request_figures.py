@@ -325,7 +325,7 @@ def _reasoning_tokens(record: StageRecord) -> float | None:
 def _unanswered(requests: RequestColumns) -> Iterable[bool]:
     """Return, for each answered request, whether its answer ended within its reasoning."""
     begun = requests.answer_us or requests.ttft_us
-    return (ok and not us for us, ok in zip(begun, requests.ok, strict=True))
+    return (bool(ok) and not us for us, ok in zip(begun, requests.ok, strict=True))
 
 
 def connect_metrics(records: Sequence[StageRecord]) -> Metrics:

@@ -118,9 +118,7 @@ def test_the_wait_in_the_client_counts_from_when_a_request_was_due() -> None:
 
 def test_the_steady_part_has_them_too() -> None:
     stage = thinking()
-    part = Plateau(
-        start_us=0, end_us=10**7, started=frozenset({0, 2}), is_steady=True
-    )
+    part = Plateau(start_us=0, end_us=10**7, started=(0, 2), is_steady=True)
     found = plateau_metrics(
         [(stage, part)], ("50",), shown=tuple(pools_of([stage]))
     )
