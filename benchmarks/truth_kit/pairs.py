@@ -267,8 +267,7 @@ def _stretched(
     ]
     slower = sum(e2el) / max(1, sum(columns.e2el_us[i] for i in chosen))
     drawn = {
-        name: tuple(getattr(columns, name)[i] for i in chosen)
-        for name in RequestColumns.model_fields
+        name: tuple(column[i] for i in chosen) for name, column in columns if column
     }
     drawn |= {
         "start_us": tuple(round(us * slower) for us in columns.start_us),

@@ -16,6 +16,7 @@ from functools import partial
 import aiohttp
 
 from benchrun_client import contract
+from benchrun_client.answer_schema import sampled
 from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
@@ -97,12 +98,19 @@ class StageSender:
             on_send,
             on_answer,
             sampling=stage.sampling,
+            fields=stage.asked,
             user_gap_seconds=user_gap_seconds,
         )
         own = call.own.samples
         watch = CostWatch(requests=len(own))
         result = await self._engine.run(call, self._servers)
         instants = self._engine.instants
+        schema = stage.asked.answer_schema
+        answers = (
+            ()
+            if schema is None
+            else sampled(result["generated_texts"], instants.stopped, instants.ok)
+        )
         return RawStage(
             run_uid=self._plan.run_uid,
             plan_digest=self._plan_digest,
@@ -126,6 +134,8 @@ class StageSender:
             cost=watch.cost(),
             api=stage.api,
             sampling=stage.sampling,
+            answer_schema=schema,
+            answers=answers,
         )
 
 
@@ -238,8 +248,9 @@ class Measuring(StageSender):
             warmup.seed,
             load,
             warmup.api,
-            ignore_eos=True,
+            ignore_eos=warmup.warms_to_the_end,
             sampling=warmup.sampling,
+            fields=warmup.asked,
         )
         start = time.perf_counter()
         try:
@@ -320,6 +331,7 @@ class Measuring(StageSender):
             stage.api,
             stage.ignore_eos,
             sampling=stage.sampling,
+            fields=stage.asked,
         )
         await self._engine.run(call, self._servers)
         answered = self._engine.instants.ok.count(True)
@@ -380,9 +392,7 @@ class Measuring(StageSender):
             if shards is None
             else shards.unix_minus_perf,
             previous_answer=self._last_answer,
-            shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(
-                stage.api, 0
-            ),
+            shared_prefix_tokens=self._traffic.prefix_tokens(stage),
             datasets=self._traffic.datasets.get(stage.workload, ()),
             diagnostic=None
             if succeeded
@@ -424,7 +434,7 @@ class Measuring(StageSender):
             model=self._plan.target.served_model,
             prompt=sample.prompt,
             max_tokens=sample.output_tokens,
-            sampling=stage.sampling,
+            fields=stage.asked_body,
             ignore_eos=stage.ignore_eos,
         )
         try:

@@ -112,8 +112,9 @@ class Profiling:
             load.seed,
             users,
             load.api,
-            ignore_eos=True,
+            ignore_eos=load.warms_to_the_end,
             sampling=load.sampling,
+            fields=load.asked,
         )
         sending = asyncio.create_task(self.engine.run(what, servers))
         try:

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass, field
 from itertools import accumulate, compress
 from numbers import Integral, Real
 from operator import and_
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchrun_client import contract
+from benchrun_client.answer_schema import checked
 from benchrun_client.failures import shorten
 
 MAX_SCALARS = 200
@@ -19,6 +20,14 @@ SAME_INSTANT_SECONDS = 0.001
 MAX_ERRORS = 8
 MAX_ERROR_CHARACTERS = 300
 MAX_DIAGNOSTIC_CHARACTERS = 1000
+
+
+class Thought(NamedTuple):
+    """When the reasoning of an answer and the rest of it began (`time.perf_counter`)."""
+
+    began: float
+    answer_began: float | None  # None: the answer ended within the reasoning.
+    tokens: int | None  # Tokens of the reasoning; None if not known.
 
 
 @dataclass(slots=True)
@@ -41,6 +50,10 @@ class Instants:
     first_chunks: list[float] = field(default_factory=list)
     """Instant of the first chunk, even without content; 0 if no chunk came. Empty: answers are not
     streamed."""
+    thoughts: dict[int, Thought] = field(default_factory=dict)
+    """The reasoning of answers that have some, by the number of the request."""
+    stopped: list[bool] = field(default_factory=list)
+    """Whether the model ended the answer itself; empty: answers are not streamed."""
     reconnected: int = 0
     """Number of requests that were sent again on a new connection."""
     cached: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -67,7 +80,7 @@ class ClientCost:
 class RawStage:
     """A measured stage as plain lists, which are quick to copy; times are in seconds.
 
-    Only shard 0 sets the fields that have a default.
+    Only shard 0 sets the fields that have a default, besides `decodes` and the answers.
     """
 
     run_uid: str
@@ -96,6 +109,9 @@ class RawStage:
     decodes: list[float] | None = None
     """Time from the first token to the last, if the gaps between them are not known; None if they
     are known."""
+    answers: tuple[str, ...] = ()
+    """Some of the answers; only if they must keep a schema."""
+    answer_schema: str | None = None
     shared_prefix_tokens: int = 0
     datasets: tuple[contract.DatasetFacts, ...] = ()
     diagnostic: str | None = None
@@ -175,6 +191,9 @@ def record_of(raw: RawStage) -> contract.StageRecord:
         diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS)
         if raw.diagnostic
         else None,
+        answers=None
+        if raw.answer_schema is None
+        else checked(raw.answers, raw.answer_schema),
         connections=_connections(instants.connects),
         streams=_streams(raw),
         cached=_cached(instants),
@@ -312,6 +331,7 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
         "ended": [1 if ended else 0 for ended in instants.ended],
         "ok": [1 if ok else 0 for ok in instants.ok],
     }
+    columns |= _reasoning_columns(raw)
     order = _in_order_of_sending(instants)
     return contract.RequestColumns.model_validate(
         {
@@ -319,6 +339,36 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
             for name, column in columns.items()
         }
     )
+
+
+def _reasoning_columns(raw: RawStage) -> dict[str, Sequence[int]]:
+    """Return the columns on reasoning; none if no answer has any."""
+    instants = raw.instants
+    thoughts = instants.thoughts
+    if not thoughts:
+        return {}
+    requests = range(len(instants.sent))
+    began = [0 for _ in requests]
+    answered = list(map(micros, raw.ttfts))
+    for number, thought in thoughts.items():
+        sent, ttft = instants.sent[number], raw.ttfts[number]
+        after = thought.began - sent
+        # The first content by two looks at the clock is one instant.
+        same = abs(after - ttft) <= SAME_INSTANT_SECONDS
+        began[number] = max(micros(ttft if same else after), 1)
+        answered[number] = (
+            0
+            if thought.answer_began is None
+            else max(micros(thought.answer_began - sent), began[number])
+        )
+    columns: dict[str, Sequence[int]] = {
+        "reasoning_us": began,
+        "answer_us": answered,
+    }
+    counts = {n: thought.tokens for n, thought in thoughts.items()}
+    if all(counts[n] is not None for n in counts if instants.ok[n]):
+        columns["reasoning_tokens"] = [counts.get(n) or 0 for n in requests]
+    return columns
 
 
 def gap_counts(counts: Counter[int]) -> contract.GapCounts:

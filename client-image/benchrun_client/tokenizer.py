@@ -5,9 +5,10 @@ Counts include special tokens and the chat template.
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from benchrun_client.contract import MAX_TEMPLATE_CHARACTERS, Api, Target
@@ -20,6 +21,7 @@ MIN_WORDS = 256
 _CHUNK = 4096
 _BATCH = 256
 _PROBE = "benchrun"
+NO_ARGUMENTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class TokenCounter:
@@ -80,15 +82,41 @@ class TokenCounter:
             )
         return self._lengths(texts, special=True)
 
-    def shared_prefix(self, *, api: Api, after: str = "") -> int:
+    def added_by(self, arguments: Mapping[str, Any]) -> int:
+        """Return how many tokens the chat template adds to a prompt if it gets these arguments.
+
+        Below 0 if it then leaves out some. Raises RunFailure `ChatTemplateInvalid`.
+        """
+        if not arguments or not self._has_template:
+            return 0
+        try:
+            texts = [self._rendered(_PROBE, arguments), self._rendered(_PROBE)]
+        except Exception as error:  # Same as for a template of the spec.
+            problem = "the chat template cannot be rendered with the arguments of request.chat"
+            raise RunFailure(
+                "ChatTemplateInvalid", f"{problem}: {type_and_text(error)}"
+            ) from error
+        told, usual = self._lengths(texts, special=False)
+        return told - usual
+
+    def shared_prefix(
+        self,
+        *,
+        api: Api,
+        after: str = "",
+        arguments: Mapping[str, Any] = NO_ARGUMENTS,
+    ) -> int:
         """Return how many tokens all prompts have in common at their beginning.
 
-        These are special tokens, the beginning of the chat template, and the tokens of `after` if
-        all prompts begin with that text. It is measured on two texts with nothing else in common.
+        These are special tokens, the beginning of the chat template with its `arguments`, and the
+        tokens of `after` if all prompts begin with that text. It is measured on two texts with
+        nothing else in common.
         """
         texts = [f"{after}alpha", f"{after}omega"]
         chat = api == "Chat" and self._has_template
-        prompts = [self._rendered(text) for text in texts] if chat else texts
+        prompts = (
+            [self._rendered(text, arguments) for text in texts] if chat else texts
+        )
         first, second = self.tokenizer(prompts, add_special_tokens=not chat)[
             "input_ids"
         ]
@@ -175,10 +203,12 @@ class TokenCounter:
             ]
         ]
 
-    def _rendered(self, text: str) -> str:
+    def _rendered(
+        self, text: str, arguments: Mapping[str, Any] = NO_ARGUMENTS
+    ) -> str:
         messages = [{"role": "user", "content": text}]
         rendered: str = self.tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=True
+            messages, tokenize=False, add_generation_prompt=True, **arguments
         )
         return rendered
 

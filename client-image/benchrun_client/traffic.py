@@ -24,6 +24,7 @@ from benchrun_client.datasets.row_pools import (
     interleaved,
     portions_of,
     prompts_digest,
+    with_template,
 )
 from benchrun_client.datasets.run_datasets import RunDatasets, is_drawn
 from benchrun_client.failures import RunFailure
@@ -52,6 +53,8 @@ class Traffic:
     """First words of the random prompts; a prompt that is written later must begin differently."""
     shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
     """Number of tokens that every prompt begins with, by API."""
+    own_prefix_tokens: Mapping[str, int] = field(default_factory=dict)
+    """The same by workload, of workloads that give the chat template arguments."""
     datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(
         default_factory=dict
     )
@@ -59,6 +62,11 @@ class Traffic:
     chat_template: str | None = None
     """SHA-256 of the template that replaces the model's own; None: the model's own."""
     tokenizer_commit: str | None = None
+
+    def prefix_tokens(self, sent: contract.Requests) -> int:
+        """Return the number of tokens that every prompt of a stage begins with."""
+        own = self.own_prefix_tokens.get(sent.workload)
+        return self.shared_prefix_tokens.get(sent.api, 0) if own is None else own
 
 
 @dataclass(frozen=True)
@@ -180,12 +188,16 @@ def write_traffic(
     late_ids = {stage.id for _, *others in searches for stage in others}
     late = {i for i, stage in enumerate(measured) if stage.id in late_ids}
     made = {
-        i: interleaved(
+        i: with_template(
+            interleaved(
+                slot,
+                [
+                    _samples(prompts, material, (i, p.part), p)
+                    for p in portions_of(slot)
+                ],
+            ),
             slot,
-            [
-                _samples(prompts, material, (i, p.part), p)
-                for p in portions_of(slot)
-            ],
+            counter,
         )
         for i, slot in enumerate(slots)
         if sources[i] == i and i not in late
@@ -211,6 +223,11 @@ def write_traffic(
         starts=prompts.starts,
         shared_prefix_tokens={
             api: counter.shared_prefix(api=api) for api in plan.apis
+        },
+        own_prefix_tokens={
+            slot.workload: counter.shared_prefix(api=slot.api, arguments=arguments)
+            for slot in slots
+            if slot.api == "Chat" and (arguments := slot.asked.chat_arguments)
         },
         datasets=material.datasets,
         chat_template=counter.template_digest,

@@ -3,8 +3,9 @@
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -32,6 +33,7 @@ from benchrun_client.contract.loads import (
 )
 from benchrun_client.contract.model_files import ModelCache
 from benchrun_client.contract.probability import ERROR
+from benchrun_client.contract.request_fields import NO_FIELDS, RequestFields
 from benchrun_client.engines import EngineName
 
 CONFIRMATIONS = 3
@@ -44,19 +46,41 @@ CONFIRMATION_ERROR = ERROR / CONFIRMATIONS
 divided by the number of confirmations (Bonferroni)."""
 
 
-class Requests(Message):
+class Requests(LeavesOut):
     """What kind of requests a workload sends, without the load."""
+
+    left_out: ClassVar[frozenset[str]] = frozenset({"fields"})
 
     workload: str = Field(max_length=40)
     data: Data
     api: Api = "Completions"
     sampling: SamplingParams = SamplingParams()
+    fields: RequestFields | None = None  # None: nothing beside prompt and sampling.
+
+    @property
+    def asked(self) -> RequestFields:
+        """Return the fields that every request has in addition."""
+        return self.fields or NO_FIELDS
+
+    @property
+    def asked_body(self) -> dict[str, object]:
+        """Return the fields of a request body that do not depend on the request."""
+        sampling = self.sampling.body(chat=self.api == "Chat")
+        return sampling | self.asked.body()
+
+    @property
+    def warms_to_the_end(self) -> bool:
+        """Return whether unmeasured requests of this kind set `ignore_eos`.
+
+        They do, so that they have their lengths, unless a schema ends the answers.
+        """
+        return self.asked.answer_schema is None
 
 
 class Limit(Message):
     """A latency percentile, and the most that it may be at the load that a search looks for."""
 
-    metric: Literal["TTFT", "TPOT", "ITL", "E2EL"]
+    metric: Literal["TTFT", "TPOT", "ITL", "E2EL", "TTFRT", "TTFAT"]
     percentile: str = Field(max_length=10)
     max_milliseconds: Count = Field(ge=1)
 
@@ -165,10 +189,10 @@ MAX_TEMPLATE_CHARACTERS = 65_536
 """Most characters of a chat template; the longest of known models have some 20,000."""
 
 
-class Stage(Requests, LeavesOut):
+class Stage(Requests):
     """One measurement: a workload at a load point, once."""
 
-    left_out: ClassVar[frozenset[str]] = frozenset({"test_request"})
+    left_out: ClassVar[frozenset[str]] = Requests.left_out | {"test_request"}
 
     id: str = Field(max_length=160)
     repeat: Count = Field(ge=1)
@@ -276,6 +300,15 @@ class Target(Message):
 PLAN_SCHEMA: Literal["benchrun.plan/2"] = "benchrun.plan/2"
 
 
+class KindOfRequest(NamedTuple):
+    """What requests have in common: all but the prompt and the length of the answer."""
+
+    api: Api
+    body: Mapping[str, object]  # Fields besides those of the load engine itself.
+    adapter: str | None  # Adapter that the request is for; None: the model.
+    ignore_eos: bool
+
+
 class Plan(Message):
     """Everything that a client needs to measure one run."""
 
@@ -321,11 +354,18 @@ class Plan(Message):
             )
         )
 
-    def ignores_eos(self, api: Api) -> bool:
-        """Return whether any request to this endpoint sets `ignore_eos`; warm-ups always do."""
-        asked = [s.ignore_eos for s in self.stages if s.api == api]
-        asked += [s.ignore_eos for s in self.searches if s.api == api]
-        return bool(self.unmeasured) or any(asked)
+    @property
+    def kinds_of_requests(self) -> tuple["KindOfRequest", ...]:
+        """Return every kind of request that is measured, each once; warm-ups send the same."""
+        found: dict[str, KindOfRequest] = {}
+        measured: tuple[Stage | SearchPlan, ...] = (*self.stages, *self.searches)
+        for sent in measured:
+            warmed = bool(self.unmeasured) and sent.warms_to_the_end
+            to_the_end = sent.ignore_eos or warmed
+            for model in (None, *(each.name for each in sent.asked.adapters)):
+                kind = KindOfRequest(sent.api, sent.asked_body, model, to_the_end)
+                found.setdefault(json.dumps(kind, sort_keys=True), kind)
+        return tuple(found.values())
 
     def digest(self) -> str:
         """Return the SHA-256 of the canonical JSON, which is equal only for equal plans."""

@@ -6,9 +6,15 @@ number its bounds, and `open_record` refuses a document that is too large before
 
 import gzip
 import json
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import FailFast, Field, model_validator
+from pydantic import (
+    FailFast,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import from_json
 
 from benchrun_client.contract.base import (
@@ -68,8 +74,8 @@ PROFILE_STAGE = "profile"  # Id of the stage that is profiled, not measured; oth
 # Port of `benchrun_client.engines.vllm.trace_reader` in the server's pod.
 READER_PORT = 8092
 MAX_RECORDS = 1024  # Most records of a run.
-MAX_COMMAS = 700_000
-"""Most commas in a record's JSON: the columns of the largest record hold 450,000 values, its gaps
+MAX_COMMAS = 900_000
+"""Most commas in a record's JSON: the columns of the largest record hold 700,000 values, its gaps
 and their slices 101,000, and texts may contain commas too."""
 MAX_NESTED = 16_384
 """Most objects, lists and keys in a record's JSON: the largest record has 6,000, and texts may
@@ -93,8 +99,14 @@ Counters = Annotated[
 ]
 
 
+OF_REASONING = ("reasoning_us", "answer_us", "reasoning_tokens")
+
+
 class RequestColumns(Message):
-    """One list for each per-request value, in the order of sending; `ok` is 0 for a failure."""
+    """One list for each per-request value, in the order of sending; `ok` is 0 for a failure.
+
+    Those `OF_REASONING` are empty, and left out, if no answer of the stage has any.
+    """
 
     start_us: Column  # Send instant, relative to the stage's first send.
     queue_us: (
@@ -111,12 +123,35 @@ class RequestColumns(Message):
     """Whether the last chunk, which has the server's count of tokens, arrived; 0: the stream broke
     off unnoticed, or was closed without a count."""
     ok: Flags
+    reasoning_us: Column = ()
+    """Time from the send to the first token of reasoning; 0 for an answer without."""
+    answer_us: Column = ()
+    """Time from the send to the first token that is not reasoning; 0 if the answer ended within its
+    reasoning."""
+    reasoning_tokens: Counts = ()
+    """Output tokens that are reasoning; also empty if their number is not known for every answer
+    that has some."""
+
+    @model_serializer(mode="wrap")
+    def _without_empty(
+        self, handler: SerializerFunctionWrapHandler
+    ) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        return {
+            name: column
+            for name, column in document.items()
+            if column or name not in OF_REASONING
+        }
 
     @model_validator(mode="after")
     def _equal_lengths(self) -> Self:
         lengths = {
-            name: len(getattr(self, name)) for name in type(self).model_fields
+            name: len(column)
+            for name, column in self
+            if column or name not in OF_REASONING
         }
+        if bool(self.reasoning_us) != bool(self.answer_us):
+            raise ValueError("set both or none of reasoning_us and answer_us")
         if len(set(lengths.values())) != 1:
             raise ValueError(f"columns must be equally long, got {lengths}")
         return self
@@ -144,6 +179,15 @@ class ServerEdge(LeavesOut):
     engines: ShortText | None = None
     """Names of the engines whose series its metrics page has, with commas; None if it has none, or
     was not read."""
+
+
+class AnswerCheck(Message):
+    """How many answers of a sample keep the JSON schema that their requests give."""
+
+    checked: Count  # 0: no answer was ended by the model itself.
+    broken: Count
+    where: ShortText | None = None
+    """Place at which the first answer that breaks it does so; None if none does."""
 
 
 class CacheReset(Message):
@@ -443,6 +487,8 @@ class StageRecord(Message):
     """Commit of the tokenizer's repository on the hub; None if it is not from the hub."""
     # Result of the reset; only under the policy Reset.
     cache_reset: CacheReset | None = None
+    answers: AnswerCheck | None = None
+    """None if the requests give no schema, or it can't be read."""
     warmup: WarmupOutcome | None = None
     """Warm-up of the stage's workload; only in the record of the workload's first stage."""
     user_start: UserStart | None = None
@@ -477,6 +523,7 @@ class StageRecord(Message):
 
 _NEWER = (
     "cached",
+    "answers",
     "shards",
     "streams",
     "gap_slices",

@@ -60,6 +60,19 @@ class PromptRequest:
     when it is sent."""
 
 
+def with_template(
+    samples: Sequence[PromptRequest], slot: contract.Requests, counter: TokenCounter
+) -> tuple[PromptRequest, ...]:
+    """Return the requests with the tokens that arguments of the chat template add to each."""
+    added = counter.added_by(slot.asked.chat_arguments) if slot.api == "Chat" else 0
+    if not added:
+        return tuple(samples)
+    return tuple(
+        replace(each, input_tokens=max(each.input_tokens + added, 1))
+        for each in samples
+    )
+
+
 def portions_of(slot: Slot) -> tuple[Portion, ...]:
     """Return the portions of a stage or warm-up: one for each of its datasets.
 

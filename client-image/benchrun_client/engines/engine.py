@@ -7,6 +7,10 @@ from typing import Literal, Self
 
 from benchrun_client.engines.settings import EngineSetting
 
+RequestField = Literal["priority", "adapters", "responseFormat"]
+"""Parts of a spec's `request` that not every engine reads. The response format is meant for
+/v1/completions: in chats all engines read it."""
+
 
 @dataclass(frozen=True, slots=True)
 class LogCause:
@@ -149,6 +153,12 @@ class Engine:
     ]
     """Setting -> its value by the flags that were given, by their long names, where that is not the
     number that its flag has. None: the engine chooses it. Raises ValueError."""
+    loaded_adapters: Callable[[Sequence[str]], Sequence[str]]
+    """Return the names of the adapters that a server with these arguments loads, by which requests
+    may ask for them."""
+    accepts_by_lot: Callable[[Sequence[str]], bool]
+    """Return whether a server with these arguments accepts draft tokens by lot, as tests of
+    speculation do."""
     default_block_tokens: int  # Value of BLOCK_TOKENS where a server says none.
     default_running_step: int | None
     """A number that divides every default of MAX_RUNNING; None if the defaults are not known."""
@@ -161,6 +171,8 @@ class Engine:
     """Return the settings that the answer of `version_path` has, beside those of
     `settings_series`, by names of the engine's own."""
     metrics_path: str
+    unheard: Mapping[RequestField, str]
+    """What requests may say -> what to do instead, where the engine ignores it."""
     reset_path: str | None  # None: no request empties the prefix cache.
     reset_remedy: str
     """What a server without the reset path lacks; of an engine without one: what to do instead."""

@@ -20,6 +20,12 @@ MAX_SHOWN_BYTES = 120
 DONE = b"[DONE]"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_REASONING = re.compile(rb'"reasoning(?:_content)?": ?"(?!")')
+"""Found in a chunk of a chat that shows reasoning: vLLM calls it `reasoning`; its older releases,
+SGLang and llama.cpp `reasoning_content`. Within a text, a quote has a backslash before it."""
+_ANSWER = re.compile(
+    rb'"(?:content|refusal)": ?"(?!")|"tool_calls": ?\[(?!\])|"audio": ?\{(?!\})'
+)
 CONTENT_KEYS = (
     "content",
     "reasoning_content",
@@ -139,6 +145,16 @@ class StreamNotes:
     cached: tuple[int, int] | None = None
     """Tokens of the prompt, and those of them that were found in a cache, by the server's own
     counts; None if it does not tell both."""
+    first_reasoning_at: float | None = None
+    """Instant of the first chunk that shows reasoning (`time.perf_counter`), None if none came."""
+    first_answer_at: float | None = None
+    """Instant of the first chunk of a chat that shows a text or a call of a tool. What comes before
+    the reasoning is not the answer."""
+    reasoning_chunks: int = 0
+    chunks: int = 0  # Chunks of a chat that show a token.
+    reasoning_tokens: int | None = None
+    """Tokens of reasoning by the server's count; None if it has none."""
+    finish_reason: str | None = None
 
 
 class CompletionStream:
@@ -152,6 +168,8 @@ class CompletionStream:
         self._events = EventParser()
         self._beginning = b""
         self._is_chat_without_content = True
+        self._is_chat = False
+        self._is_reasoning = False
         self._has_events = False
         self._has_counts = False
 
@@ -170,6 +188,27 @@ class CompletionStream:
             and b"\r" not in chunk
             and self._events.is_between_events
         )
+
+    def note_token(self, data: bytes) -> None:
+        """Note what an event that shows a token shows: reasoning, or the answer.
+
+        A chunk without text, half a character, shows what the one before it does.
+        """
+        if not self._is_chat:
+            return
+        notes = self.notes
+        has_answer = _ANSWER.search(data) is not None
+        if _REASONING.search(data):
+            self._is_reasoning = True
+            if notes.first_reasoning_at is None:
+                notes.first_reasoning_at = self._clock()
+                notes.first_answer_at = None
+        elif has_answer:
+            self._is_reasoning = False
+        notes.chunks += 1
+        notes.reasoning_chunks += self._is_reasoning
+        if has_answer and notes.first_answer_at is None:
+            notes.first_answer_at = self._clock()
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Yield each event that these bytes complete, as a line of `data: ` without its end.
@@ -210,6 +249,7 @@ class CompletionStream:
         if self._is_chat_without_content or _says_more(data):
             yield from self._looked_at(data)
             return
+        self.note_token(data)
         yield b"data: " + data.replace(b"\n", b" ")
 
     def _without_choices(self, name: bytes, data: bytes) -> Iterator[bytes]:
@@ -218,9 +258,10 @@ class CompletionStream:
             raise BrokenStreamError(
                 f"the server ended its stream with an error: {shown(data)}"
             )
-        if isinstance(body.get("usage"), dict):
+        if isinstance(usage := body.get("usage"), dict):
             self._has_counts = True
             self.notes.cached = cached_of(body)
+            self.notes.reasoning_tokens = _reasoning_tokens(usage)
             yield b"data: " + data.replace(b"\n", b" ")
 
     def _looked_at(self, data: bytes) -> Iterator[bytes]:
@@ -237,6 +278,7 @@ class CompletionStream:
             if isinstance(usage, dict):
                 self._has_counts = True
                 self.notes.cached = cached_of(body)
+                self.notes.reasoning_tokens = _reasoning_tokens(usage)
                 yield b"data: " + data.replace(b"\n", b" ")
             return
         if self.notes.first_chunk_at is None:
@@ -244,9 +286,12 @@ class CompletionStream:
         if isinstance(usage, dict):
             self.notes.usage = usage
             self.notes.cached = cached_of(body)
-        if choice.get("finish_reason") is not None:
+            self.notes.reasoning_tokens = _reasoning_tokens(usage)
+        if (reason := choice.get("finish_reason")) is not None:
             self.notes.is_closed = True
+            self.notes.finish_reason = str(reason)
         if self._is_token(choice, has_counts=isinstance(usage, dict)):
+            self.note_token(data)
             yield b"data: " + data.replace(b"\n", b" ")
 
     def _is_token(self, choice: dict[str, Any], *, has_counts: bool) -> bool:
@@ -264,6 +309,7 @@ class CompletionStream:
         if self._is_chat_without_content and not has_content and "role" in delta:
             return False
         self._is_chat_without_content = False
+        self._is_chat = True
         return has_content or not only_ends
 
     def _counts(self) -> bytes:
@@ -320,6 +366,24 @@ def _says_more(data: bytes) -> bool:
     )
     return has_end or (
         b'"usage"' in data and not any(each in data for each in _NO_COUNTS)
+    )
+
+
+def _reasoning_tokens(usage: dict[str, Any]) -> int | None:
+    """Return the server's count of reasoning tokens; None if it has none.
+
+    vLLM and the OpenAI API count them among details, SGLang also beside the other counts. Both
+    have releases that always say 0, so 0 is not a count.
+    """
+    details = usage.get("completion_tokens_details")
+    counts = (details if isinstance(details, dict) else {}, usage)
+    return next(
+        (
+            count
+            for each in counts
+            if type(count := each.get("reasoning_tokens")) is int and count > 0
+        ),
+        None,
     )
 
 

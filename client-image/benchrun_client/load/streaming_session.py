@@ -123,6 +123,7 @@ class StreamedResponse:
         try:
             async for chunk in self._response.content.iter_any():
                 if self._stream.is_one_token(chunk):
+                    self._stream.note_token(chunk)
                     yield chunk
                     continue
                 for line in self._stream.feed(chunk):

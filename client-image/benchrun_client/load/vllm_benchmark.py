@@ -35,9 +35,11 @@ from typing import Any, NamedTuple, NoReturn, Protocol, Self
 from benchrun_client.access import Access
 from benchrun_client.contract import (
     GREEDY,
+    NO_FIELDS,
     Api,
     Load,
     LoadEngineVersion,
+    RequestFields,
     SamplingParams,
 )
 from benchrun_client.datasets.row_pools import PromptRequest
@@ -56,7 +58,7 @@ from benchrun_client.load.vllm_patches import (
 from benchrun_client.server.first_request import PATHS
 from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of
-from benchrun_client.stage_record import Instants
+from benchrun_client.stage_record import Instants, Thought
 
 BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
 LATENCIES = "ttft,tpot,itl,e2el"
@@ -98,6 +100,7 @@ class EngineCall:
     request."""
     on_answer: Callable[[], None] = lambda: None
     sampling: SamplingParams = GREEDY
+    fields: RequestFields = NO_FIELDS
     user_gap_seconds: float | None = None
     """Time between the starts of two successive users, if one process sends; None: the shortest
     gap (`smallest_gap_seconds`)."""
@@ -160,6 +163,8 @@ class VllmEngine:
         self.instants = Instants(connects=[])
         self._call = call
         self._body = call.sampling.body(chat=call.api == "Chat")
+        self._body |= call.fields.body()
+        self._models = self._asked_models(call)
         # Requests take turns over the servers; each shard begins with another.
         first = (
             0
@@ -209,6 +214,13 @@ class VllmEngine:
         finally:
             await self._sessions.close()
         return result
+
+    def _asked_models(self, call: EngineCall) -> Sequence[str]:
+        """Return the model, or adapter, that each request of this process is for."""
+        models = call.fields.models(self._model, len(call.samples), seed=call.seed)
+        if call.divided is None:
+            return models
+        return [models[position] for position in call.divided.share.requests]
 
     def _arguments(self, call: EngineCall, url: str) -> argparse.Namespace:
         flags = [
@@ -325,6 +337,7 @@ class VllmEngine:
             instants.ended.append(False)
             instants.closed.append(False)
             instants.first_chunks.append(0.0)
+            instants.stopped.append(False)
             thinking.enter()
             due = await self._ramp.turn()
             if due is not None:
@@ -337,6 +350,8 @@ class VllmEngine:
             # Some versions have no argument for part of it, and defaults that differ; each sends
             # what is here, over its own.
             request_func_input.extra_body = self._body
+            request_func_input.model = self._models[number]
+            request_func_input.model_name = self._models[number]
             CONNECTS.set(instants.connects)
             notes = StreamNotes()
             STREAM_NOTES.set(notes)
@@ -349,6 +364,9 @@ class VllmEngine:
             instants.ended[number] = bool(output.output_tokens)
             instants.closed[number] = notes.is_closed
             instants.first_chunks[number] = notes.first_chunk_at or 0.0
+            if (thought := thought_of(notes, output.output_tokens)) is not None:
+                instants.thoughts[number] = thought
+            instants.stopped[number] = notes.finish_reason == STOPPED
             instants.reconnected += notes.reconnects
             if notes.cached is not None:
                 instants.cached[number] = notes.cached
@@ -361,6 +379,26 @@ class VllmEngine:
             return output
 
         return noted
+
+
+STOPPED = "stop"  # Finish reason of an answer that the model ended itself.
+UNCOUNTED_TAGS = 4
+"""Most tokens of an answer in no chunk: those that begin and end the reasoning, and the answer."""
+
+
+def thought_of(notes: StreamNotes, output_tokens: int | None) -> Thought | None:
+    """Return when an answer's reasoning came, and its tokens; None if it has no reasoning.
+
+    If the server does not count them, they are as many as the chunks, provided that all chunks are
+    as many as the tokens; else their number is not known.
+    """
+    if notes.first_reasoning_at is None:
+        return None
+    tokens = notes.reasoning_tokens
+    hidden = (output_tokens or 0) - notes.chunks
+    if tokens is None and 0 <= hidden <= UNCOUNTED_TAGS:
+        tokens = notes.reasoning_chunks
+    return Thought(notes.first_reasoning_at, notes.first_answer_at, tokens)
 
 
 class _Parser(argparse.ArgumentParser):

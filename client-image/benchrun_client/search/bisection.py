@@ -99,6 +99,12 @@ def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]
     values: Iterable[float | None] = (
         columns.ttft_us if metric == "TTFT" else columns.e2el_us
     )
+    if metric == "TTFRT":
+        begun = columns.reasoning_us or [0] * len(columns.ok)
+        values = (us or None for us in begun)
+    if metric == "TTFAT":
+        # An answer that ended within its reasoning never began.
+        values = (us or math.inf for us in columns.answer_us or columns.ttft_us)
     if metric == "TPOT":
         rows = zip(
             columns.e2el_us, columns.ttft_us, columns.output_tokens, strict=True

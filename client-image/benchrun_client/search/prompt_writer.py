@@ -15,7 +15,11 @@ from typing import Any
 from benchrun_client.contract import SearchPlan, Stage, Target
 from benchrun_client.contract.datasets import RandomData
 from benchrun_client.datasets.random_words import Start, WordWriter, write_random
-from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
+from benchrun_client.datasets.row_pools import (
+    PromptRequest,
+    prompts_digest,
+    with_template,
+)
 from benchrun_client.failures import RunFailure
 from benchrun_client.processes import ChildProcess, serve
 from benchrun_client.search.bisection import Position, may_follow, stage_at
@@ -96,11 +100,12 @@ class WriterProcess:
             )
             return None
         assert isinstance(first.data, RandomData)
-        samples = write_random(
+        written = write_random(
             self._prompts,
             first.model_copy(update={"requests": second[-1]}),
             first.data,
         )
+        samples = with_template(written, first, self._counter)
         return samples, {
             length: prompts_digest(samples[:length]) for length in second
         }

@@ -8,14 +8,14 @@ it in the server's own words.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 from yarl import URL
 
-from benchrun_client.contract import GREEDY, Api, SamplingParams
+from benchrun_client.contract import Api, KindOfRequest
 from benchrun_client.failures import RunFailure, error_text, shorten
 from benchrun_client.http_session import (
     MAX_ANSWER_BYTES,
@@ -85,10 +85,13 @@ def request_body(
     model: str,
     prompt: str,
     max_tokens: int,
-    sampling: SamplingParams,
+    fields: Mapping[str, object],
     ignore_eos: bool = False,
 ) -> dict[str, Any]:
-    """Return the body of a request, the same as vLLM's benchmark sends."""
+    """Return the body of a request, the same as vLLM's benchmark sends.
+
+    `fields` are those of sampling and of the workload's requests (`Requests.asked_body`).
+    """
     asked: dict[str, Any]
     if api == "Chat":
         content = [{"type": "text", "text": prompt}]
@@ -110,7 +113,7 @@ def request_body(
         **asked,
         **streamed,
         **to_the_end,
-        **sampling.body(chat=api == "Chat"),
+        **fields,
     }
 
 
@@ -156,20 +159,21 @@ async def send_canary(
     session: aiohttp.ClientSession,
     url: str,
     *,
-    api: Api,
+    kind: KindOfRequest,
     model: str,
     run_uid: str,
     served: Sequence[str],
-    ignore_eos: bool = False,
 ) -> None:
-    """Send a completion; if no tokens are streamed, raise the RunFailure of `canary_failure`."""
+    """Send a completion of this kind; if no tokens are streamed, raise `canary_failure`."""
+    api = kind.api
+    model = kind.adapter or model
     body = request_body(
         api,
         model=model,
         prompt=f"[{run_uid}] canary: say anything.",
         max_tokens=CANARY_TOKENS,
-        sampling=GREEDY,
-        ignore_eos=ignore_eos,
+        fields=kind.body,
+        ignore_eos=kind.ignore_eos,
     )
     try:
         completion = await complete(session, url, api=api, body=body)
@@ -182,6 +186,26 @@ async def send_canary(
         completion, where=url + PATHS[api], model=model, served=served
     ):
         raise failure
+
+
+def adapters_missing(
+    kinds: Iterable[KindOfRequest], served: Sequence[str], *, where: str
+) -> RunFailure | None:
+    """Return what is wrong if the server does not list an adapter that requests are for.
+
+    Nothing is wrong if it lists nothing: the canary then finds out.
+    """
+    asked = dict.fromkeys(kind.adapter for kind in kinds if kind.adapter)
+    missing = [name for name in asked if name not in served]
+    if not served or not missing:
+        return None
+    listed = ", ".join(served[:20])
+    names = ", ".join(missing[:20])
+    return RunFailure(
+        "ModelNotServed",
+        f"{where}{MODELS_PATH} does not list the adapters {names}. It lists: {listed}. Load "
+        "them with --enable-lora and --lora-modules NAME=PATH, or correct request.adapters.",
+    )
 
 
 def canary_failure(

@@ -31,6 +31,7 @@ from benchrun_client.server.counter_snapshots import identify
 from benchrun_client.server.engine_check import check_engines
 from benchrun_client.server.first_request import (
     NO_CERTIFICATE,
+    adapters_missing,
     no_certificate,
     send_canary,
     served_models,
@@ -150,17 +151,20 @@ async def wait_for_servers(
         # An engine without an API server has proved itself before it is healthy.
         if not plan.target.offline:
             await check_engines(session, servers.metrics_urls, servers.engine)
-        for url in servers.urls if not plan.target.offline else ():
-            for api in plan.apis:
+        kinds = plan.kinds_of_requests if not plan.target.offline else ()
+        names = tuple(served)
+        if failure := adapters_missing(kinds, names, where=servers.urls[0]):
+            raise failure
+        for url in servers.urls:
+            for kind in kinds:
                 with _hiding(access):
                     await send_canary(
                         session,
                         url,
-                        api=api,
+                        kind=kind,
                         model=model,
                         run_uid=plan.run_uid,
-                        served=tuple(served),
-                        ignore_eos=plan.ignores_eos(api),
+                        served=names,
                     )
         answered = time.perf_counter()
         # Not earlier: with several API processes some figures are there from the first request on

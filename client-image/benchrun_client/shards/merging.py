@@ -197,6 +197,7 @@ def merged(
             "client": _client([part.client for part in parts]),
             "streams": _streams(places),
             "cached": _cached([part.cached for part in parts]),
+            "answers": _answers([part.answers for part in parts]),
             "connections": _connections([part.connections for part in parts]),
             "shards": sharded.shards,
         }
@@ -236,20 +237,45 @@ def _in_order(parts: Iterable[contract.StageRecord]) -> list[_Place]:
 
 
 def _columns(places: Sequence[_Place], began: int) -> contract.RequestColumns:
-    names = (
-        name for name in contract.RequestColumns.model_fields if name != "start_us"
-    )
+    names = contract.RequestColumns.model_fields.keys() - {
+        "start_us",
+        *contract.OF_REASONING,
+    }
     columns = {
         name: tuple(
             getattr(part.requests, name)[position] for part, position in places
         )
         for name in names
-    }
+    } | _reasoning(places)
     starts = tuple(
         part.first_send_unix_us - began + part.requests.start_us[position]
         for part, position in places
     )
     return contract.RequestColumns(start_us=starts, **columns)
+
+
+def _reasoning(places: Sequence[_Place]) -> dict[str, tuple[int, ...]]:
+    """Put the columns on reasoning together; none if no part has them.
+
+    A part without them has answers without reasoning, which begin with the first token.
+    """
+    parts = {id(part): part.requests for part, _ in places}.values()
+    having = [part for part in parts if part.reasoning_us]
+    if not having:
+        return {}
+    requests = [(part.requests, position) for part, position in places]
+    found = {
+        "reasoning_us": tuple(
+            of.reasoning_us[at] if of.reasoning_us else 0 for of, at in requests
+        ),
+        "answer_us": tuple((of.answer_us or of.ttft_us)[at] for of, at in requests),
+    }
+    if all(part.reasoning_tokens for part in having):
+        found["reasoning_tokens"] = tuple(
+            of.reasoning_tokens[at] if of.reasoning_tokens else 0
+            for of, at in requests
+        )
+    return found
 
 
 def _streams(places: Sequence[_Place]) -> contract.Streams | None:
@@ -306,6 +332,20 @@ def _connections(
         opened=sum(connections.opened for connections in known),
         total_us=sum(connections.total_us for connections in known),
         longest_us=max(connections.longest_us for connections in known),
+    )
+
+
+def _answers(
+    each: Sequence[contract.AnswerCheck | None],
+) -> contract.AnswerCheck | None:
+    """Sum what was checked; None if nothing was."""
+    known = [answers for answers in each if answers is not None]
+    if not known:
+        return None
+    return contract.AnswerCheck(
+        checked=sum(answers.checked for answers in known),
+        broken=sum(answers.broken for answers in known),
+        where=next((answers.where for answers in known if answers.where), None),
     )
 
 

@@ -79,6 +79,7 @@ from benchrun.api.measurement import (
     RuleSeverity,
 )
 from benchrun.api.queueing import FlavorToleration, Placement, QueueStatus
+from benchrun.api.requests import ChatFields
 from benchrun.api.result_document import (
     MAX_PACKED_RESULT_BYTES,
     MAX_RESULT_BYTES,
@@ -254,6 +255,7 @@ __all__ = [
     "Bottleneck",
     "CachePolicy",
     "Change",
+    "ChatFields",
     "ChatTemplate",
     "ClientStatus",
     "Code",

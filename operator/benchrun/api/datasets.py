@@ -230,7 +230,7 @@ class Dataset(_Members):
         | None
     ) = None
     """The datasets of several workloads in one stream, in an order drawn by the seed. The mix's own
-    api, ignoreEOS and sampling apply."""
+    api, ignoreEOS, sampling and request apply."""
 
     @property
     def _set(self) -> DatasetFields | AgentDataset | None:

@@ -124,8 +124,9 @@ class Measurement(SpecModel):
 class Objective(SpecModel):
     """A limit that a latency percentile must keep."""
 
-    metric: Literal["TTFT", "TPOT", "ITL", "E2EL"]
-    """Time to first token, time per output token, inter-token latency or end-to-end latency."""
+    metric: Literal["TTFT", "TPOT", "ITL", "E2EL", "TTFRT", "TTFAT"]
+    """Time to first token, time per output token, inter-token latency, end-to-end latency, time to
+    the first token of reasoning, or of the answer after it."""
     percentile: Percentile = Field("99", description="Percentile of the metric.")
     max_milliseconds: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
         description="Largest value that meets the objective."

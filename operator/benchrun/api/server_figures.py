@@ -160,6 +160,8 @@ class Figure(NamedTuple):
     """What else it is computed from, by a function of its own; None: a sample or counters."""
     column: str = ""  # Its header in tables of load points; empty: not there.
     unit: str = ""
+    is_rare: bool = False
+    """Whether its column is left out of a table if no row has the figure."""
     tables: tuple[Table, ...] = ("stages", "servers", "replicas")
     """Tables of exported runs in which the figure is a column under its own name."""
 
@@ -244,6 +246,14 @@ class RoleFigures(StatusModel):
         "Failed KV transfers, if the connector counts them.",
         counters=FAILED_TRANSFERS,
         tables=_SERVERS,
+    )
+    draft_accepted_percent: float | None = _figure(
+        "Draft tokens of speculation that were accepted, in percent. Absent without speculation.",
+        counters=("spec_decode_num_accepted_tokens_total",),
+        percent_of="spec_decode_num_draft_tokens_total",
+        column="accepted",
+        unit="%",
+        is_rare=True,
     )
     waiting: WaitingReason | None = Field(
         None,

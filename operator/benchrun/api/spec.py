@@ -1,9 +1,10 @@
 """`BenchmarkRun.spec`: the whole experiment, and what may still change once it is written."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from benchrun_client.contract import DATASETS
-from benchrun_client.engines import ENGINES, Engine, EngineName
+from benchrun_client.engines import ENGINES, Engine, EngineName, RequestField
 from pydantic import Field
 
 from benchrun.api import measurement, workloads
@@ -81,6 +82,24 @@ _SENT_ONCE = " && ".join(
 )
 """CEL: no dataset sends the same prompts in every stage (`sends_again` of the dataset's model)."""
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"
+_SAID: Mapping[RequestField, str] = {
+    "priority": "has(w.request.priority)",
+    "adapters": "has(w.request.adapters)",
+    "responseFormat": "has(w.request.responseFormat) && w.api == 'Completions'",
+}
+"""CEL: a workload's request says this (of the response format: to /v1/completions)."""
+_UNHEARD = tuple(
+    Rule(
+        cel=(
+            "(has(self.server) ? self.server.engine : has(self.endpoint) ? self.endpoint.engine : "
+            f"'') != '{name}' || self.workloads.all(w, !has(w.request) || !({_SAID[said]}))"
+        ),
+        message=f"request.{said} is ignored by {engine.name}: {remedy}",
+        path=".workloads",
+    )
+    for name, engine in ENGINES.items()
+    for said, remedy in engine.unheard.items()
+)
 _WITH_PROFILER = engines_with(lambda engine: engine.profiler)
 _DEVELOPMENT_MODES = tuple(
     Rule(
@@ -238,6 +257,12 @@ class BenchmarkRunSpec(SpecModel):
         ),
         *_DEVELOPMENT_MODES,
         *_RESETS_MISSING,
+        Rule(
+            cel="!has(self.offline) || self.workloads.all(w, !has(w.request))",
+            message="request needs a server: with offline, remove it",
+            path=".workloads",
+        ),
+        *_UNHEARD,
         Rule(
             cel=(
                 "!has(self.measurement.profile) || (has(self.server) ? self.server.engine : "

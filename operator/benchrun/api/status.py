@@ -63,7 +63,7 @@ Phase = Literal[
     "Failed",
     "Cancelled",
 ]
-Metrics = Annotated[dict[str, float | None], Field(max_length=96)]
+Metrics = Annotated[dict[str, float | None], Field(max_length=160)]
 Interval = Annotated[
     list[float], Field(min_length=2, max_length=2, json_schema_extra=ATOMIC)
 ]
@@ -388,7 +388,9 @@ class ProfileStatus(StatusModel):
 class ObjectiveResult(StatusModel):
     """One objective at one load point."""
 
-    metric: str = Field(max_length=10, description="TTFT, TPOT, ITL or E2EL.")
+    metric: str = Field(
+        max_length=10, description="TTFT, TPOT, ITL, E2EL, TTFRT or TTFAT."
+    )
     percentile: str = Field(max_length=10, description="Percentile of the metric.")
     max_milliseconds: int = Field(description="The limit.")
     measured_milliseconds: float | None = None
@@ -424,7 +426,7 @@ class Result(StatusModel):
     """Figures of whole stages under vLLM's own names, as vllm bench serve prints them, with five
     significant digits. With spec.cost also cost_per_million_output_tokens and
     cost_per_million_total_tokens; if the power of GPUs is known, output_tokens_per_joule."""
-    intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(
+    intervals: Annotated[dict[str, Interval], Field(max_length=96)] = Field(
         default_factory=dict
     )
     """95 % intervals of percentiles of the steady part, in milliseconds, for this server in these

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from benchrun.api import base
 from benchrun.api.datasets import Dataset
+from benchrun.api.requests import Request
 
 MAX_PROBES = 32
 MAX_REPEATS = 10
@@ -432,6 +433,21 @@ class Workload(base.SpecModel):
             message="sampling.stop ends answers early; set ignoreEOS: false",
         ),
         base.Rule(
+            cel="!has(self.request) || !has(self.request.chat) || self.api == 'Chat'",
+            message=(
+                "request.chat needs api: Chat: /v1/completions has no chat template and no tools, "
+                "and ignores these fields"
+            ),
+            path=".request",
+        ),
+        base.Rule(
+            cel="!has(self.request) || !has(self.request.responseFormat) || !self.ignoreEOS",
+            message=(
+                "request.responseFormat ends answers when they are complete; set ignoreEOS: false"
+            ),
+            path=".request",
+        ),
+        base.Rule(
             cel="!self.testRequest || !has(self.load.search)",
             message=(
                 "testRequest leaves a prompt in the cache, and load.search needs new ones; remove "
@@ -460,6 +476,10 @@ class Workload(base.SpecModel):
     )
     sampling: Sampling | None = Field(
         None, description="How tokens are chosen; left out: greedily."
+    )
+    request: Request | None = Field(
+        None,
+        description="What every request says beside prompt, length and sampling.",
     )
     test_request: bool = Field(
         False,

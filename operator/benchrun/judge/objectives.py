@@ -23,6 +23,8 @@ from benchrun.measure import Samples, latency_samples, request_figures
 _SINCE_DUE: Mapping[str, str] = {
     "ttft": request_figures.QUEUED_TTFT,
     "e2el": request_figures.QUEUED_E2EL,
+    "ttfrt": request_figures.QUEUED_TTFRT,
+    "ttfat": request_figures.QUEUED_TTFAT,
 }
 
 
@@ -128,14 +130,12 @@ def request_limits(
         ttft_ms=strictest("TTFT"),
         tpot_ms=strictest("TPOT"),
         e2el_ms=strictest("E2EL"),
+        ttfrt_ms=strictest("TTFRT"),
+        ttfat_ms=strictest("TTFAT"),
     )
 
 
 def sample_of(objective: Objective, samples: Samples) -> LatencySample | None:
     """Return the values that an objective is about, or None if they were not measured."""
-    latency = next(
-        each
-        for each in request_figures.LATENCIES
-        if each.upper() == objective.metric
-    )
+    latency = objective.metric.lower()
     return samples.get(_SINCE_DUE.get(latency, latency)) or samples.get(latency)

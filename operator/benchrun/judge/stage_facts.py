@@ -21,7 +21,14 @@ from benchrun.api import (
     datasets_of,
 )
 from benchrun.judge.thresholds import Thresholds
-from benchrun.plan import cpu_limits, model_path, role_replicas, served_name
+from benchrun.plan import (
+    answering_args,
+    client_fields,
+    cpu_limits,
+    model_path,
+    role_replicas,
+    served_name,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,12 @@ class ExpectedStage:
         str
     ] = ()  # Roles whose servers have a CPU limit in the spec.
     served_name: str = ""  # Model name in the requests.
+    thinking: bool | None = None
+    """Whether requests turn thinking on or off; None if they leave it to the chat template."""
+    has_schema: bool = False
+    """Whether requests give a JSON schema for their answers."""
+    synthetic_acceptance: bool = False
+    """Whether the run's servers are told to accept draft tokens by lot."""
     model: str | None = None
     """Hub id or path in the arguments of the run's servers; None for an endpoint."""
 
@@ -56,6 +69,7 @@ class ExpectedStage:
 def expected_stage(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedStage:
     """Return what the spec says about the stages of a load point."""
     workload = next(w for w in spec.workloads if w.name == load_point.workload)
+    fields = client_fields(workload) or contract.NO_FIELDS
     return ExpectedStage(
         load=load_point.load,
         api=workload.api,
@@ -71,6 +85,10 @@ def expected_stage(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedSta
         cpu_limited=cpu_limits(spec),
         served_name=served_name(spec.model),
         model=model_path(spec.model) if spec.endpoint is None else None,
+        thinking=fields.thinking,
+        has_schema=fields.answer_schema is not None,
+        synthetic_acceptance=spec.started is not None
+        and spec.engine.accepts_by_lot(answering_args(spec)),
         through_service=spec.endpoint is not None
         and spec.endpoint.service_ref is not None
         and spec.endpoint.metrics is None,

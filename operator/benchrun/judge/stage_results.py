@@ -205,7 +205,9 @@ def _latencies(
         if pool.count and name != hidden
     }
     if queued:
-        pools |= measure.pools_of([stage.record], measure.QUEUED_LATENCIES)
+        pools |= measure.pools_of(
+            [stage.record], measure.queued_latencies([stage.record])
+        )
     if is_only and queued == load.capped:
         return pools, {
             name: each for name, each in context.answered.items() if name in pools

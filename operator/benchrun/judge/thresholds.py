@@ -45,6 +45,12 @@ class Thresholds:
     stopped_suspect_percent: float = 5.0
     """Percent of answers that ended at a stop token although lengths are fixed: with more, the
     shortest 5 % of E2EL are from such answers."""
+    reasoning_missing_suspect_percent: float = 50.0
+    """Percent of answers without reasoning although thinking is on. Models skip it where a prompt
+    is easy; if most do, the switch did not take, or the server sends reasoning as text."""
+    reasoning_unasked_suspect_percent: float = 1.0
+    """Percent of answers with reasoning although thinking is off. One such answer is longer than
+    many others: up to 1 % they are beyond most percentiles."""
     aborted_suspect_percent: float = 0.5
     """Percent of requests that the servers aborted, equal to the limit of truncated answers: the
     client may count such a request as answered, with figures that are too small."""

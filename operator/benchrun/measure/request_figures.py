@@ -72,6 +72,9 @@ def risen(before: float | None, after: float | None) -> float | None:
 
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")
+REASONING_LATENCIES: tuple[str, ...] = ("ttfrt", "ttfat")
+"""Time to the first token of reasoning, and to the first token of the answer that follows it. They
+are there only if an answer has reasoning."""
 SIGNIFICANT_DIGITS = 5
 # Latencies of many requests in microseconds, by the latency's name.
 Pools = Mapping[str, Distribution]
@@ -81,6 +84,8 @@ Metrics = dict[str, float | None]
 QUEUED_TTFT = "ttft_including_client_queue"
 QUEUED_E2EL = "e2el_including_client_queue"
 QUEUE_TIME = "client_queue_time"
+QUEUED_TTFRT = "ttfrt_including_client_queue"
+QUEUED_TTFAT = "ttfat_including_client_queue"
 QUEUED_LATENCIES = (QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL)
 """Latencies that include the wait in the client, for an open loop under a cap. A request may then
 be sent later than it is due, and without that wait a slow server would look fast. The names are
@@ -101,10 +106,36 @@ def _tpot(requests: RequestColumns) -> Iterable[float | None]:
     )
 
 
+def _to_reasoning(requests: RequestColumns) -> Iterable[float | None]:
+    """Return the time to the first token of reasoning; None for an answer without reasoning."""
+    return (us or None for us in requests.reasoning_us or [0] * len(requests.ok))
+
+
+def _to_answer(requests: RequestColumns) -> Iterable[float | None]:
+    """Return the time to the first token of the answer; None if it ended within its reasoning."""
+    return (us or None for us in requests.answer_us or requests.ttft_us)
+
+
+def _queued(
+    values: Callable[[RequestColumns], Iterable[float | None]],
+) -> Callable[[RequestColumns], Iterable[float | None]]:
+    """Return the function of a latency that includes the wait in the client."""
+
+    def since_due(requests: RequestColumns) -> Iterable[float | None]:
+        for value, wait in zip(values(requests), requests.queue_us, strict=True):
+            yield None if value is None else value + wait
+
+    return since_due
+
+
 _OF_REQUESTS: Mapping[str, Callable[[RequestColumns], Iterable[float | None]]] = {
     "ttft": lambda requests: requests.ttft_us,
     "tpot": _tpot,
     "e2el": lambda requests: requests.e2el_us,
+    "ttfrt": _to_reasoning,
+    "ttfat": _to_answer,
+    QUEUED_TTFRT: _queued(_to_reasoning),
+    QUEUED_TTFAT: _queued(_to_answer),
     QUEUE_TIME: lambda requests: requests.queue_us,
     QUEUED_TTFT: lambda requests: map(add, requests.ttft_us, requests.queue_us),
     QUEUED_E2EL: lambda requests: map(add, requests.e2el_us, requests.queue_us),
@@ -112,25 +143,45 @@ _OF_REQUESTS: Mapping[str, Callable[[RequestColumns], Iterable[float | None]]] =
 """Functions that return a latency of all requests in microseconds, by its name."""
 
 
+_NEVER_BEGUN = frozenset({"ttfat", QUEUED_TTFAT})
+
+
+def has_reasoning(records: Iterable[StageRecord]) -> bool:
+    """Return whether any answer of these stages has reasoning."""
+    return any(record.requests.reasoning_us for record in records)
+
+
+def measured_latencies(records: Sequence[StageRecord]) -> tuple[str, ...]:
+    """Return the latencies that these stages have."""
+    return LATENCIES + (REASONING_LATENCIES if has_reasoning(records) else ())
+
+
+def queued_latencies(records: Sequence[StageRecord]) -> tuple[str, ...]:
+    """Return the latencies that include the wait in the client and that these stages have."""
+    more = (QUEUED_TTFRT, QUEUED_TTFAT) if has_reasoning(records) else ()
+    return QUEUED_LATENCIES + more
+
+
 def request_values(
     requests: RequestColumns, latency: str, *, failed: float | None = None
 ) -> list[float | None]:
     """Return one value per request, in microseconds.
 
-    The value is None if the request has none, and `failed` if the request failed.
+    The value is None if the request has none, and `failed` if the request failed, or if its answer
+    never began and the latency is the time until then.
     """
-    return [
-        value if ok else failed
-        for value, ok in zip(
-            _OF_REQUESTS[latency](requests), requests.ok, strict=True
-        )
-    ]
+    values = zip(_OF_REQUESTS[latency](requests), requests.ok, strict=True)
+    if latency in _NEVER_BEGUN:
+        return [
+            failed if not ok or value is None else value for value, ok in values
+        ]
+    return [value if ok else failed for value, ok in values]
 
 
 def latencies(records: Sequence[StageRecord], latency: str) -> Distribution:
     """Return the distribution of a latency over all successful requests, in microseconds.
 
-    `latency` is one of LATENCIES or QUEUED_LATENCIES.
+    `latency` is one of `measured_latencies` or `queued_latencies`.
     """
     if latency == "itl":
         return Distribution.of_counts(
@@ -146,9 +197,11 @@ def latencies(records: Sequence[StageRecord], latency: str) -> Distribution:
 
 
 def pools_of(
-    records: Sequence[StageRecord], names: Sequence[str] = LATENCIES
+    records: Sequence[StageRecord], names: Sequence[str] | None = None
 ) -> Pools:
-    return {latency: latencies(records, latency) for latency in names}
+    """Return the pooled latencies of these names; without names, all but the queued ones."""
+    wanted = measured_latencies(records) if names is None else names
+    return {latency: latencies(records, latency) for latency in wanted}
 
 
 def mean_ms(record: StageRecord, latency: Latency) -> float | None:
@@ -197,7 +250,12 @@ def pooled_metrics(
 
     Latencies are milliseconds with five significant digits; counts are exact.
     """
-    metrics = totals(records) | connect_metrics(records) | cached_metrics(records)
+    metrics = (
+        totals(records)
+        | connect_metrics(records)
+        | cached_metrics(records)
+        | reasoning_metrics(records)
+    )
     streams = [record.streams for record in records if record.streams is not None]
     if reconnected := sum(each.reconnected for each in streams):
         metrics[RECONNECTED] = reconnected
@@ -256,6 +314,40 @@ def _throughputs(
         "output_throughput": rounded(ratio(output_tokens, seconds)),
         "total_token_throughput": rounded(ratio(total, seconds)),
     }
+
+
+def reasoning_metrics(records: Sequence[StageRecord]) -> Metrics:
+    """Return the tokens of reasoning and of answers, and how many answers never began.
+
+    Tokens are None if they are not known for every answer. Empty if no answer has reasoning.
+    """
+    if not has_reasoning(records):
+        return {}
+    reasoning = sum_of_all(list(map(_reasoning_tokens, records)))
+    output = totals(records)["total_output_tokens"]
+    never = [value for r in records for value in _unanswered(r.requests)]
+    return {
+        "total_reasoning_tokens": reasoning,
+        "total_answer_tokens": None
+        if reasoning is None or output is None
+        else max(output - reasoning, 0),
+        "unanswered": sum(never),
+    }
+
+
+def _reasoning_tokens(record: StageRecord) -> float | None:
+    columns = record.requests
+    if not columns.reasoning_us:
+        return 0
+    if not columns.reasoning_tokens:
+        return None
+    return sum(compress(columns.reasoning_tokens, columns.ok))
+
+
+def _unanswered(requests: RequestColumns) -> Iterable[bool]:
+    """Return, for each answered request, whether its answer ended within its reasoning."""
+    begun = requests.answer_us or requests.ttft_us
+    return (bool(ok) and not us for us, ok in zip(begun, requests.ok, strict=True))
 
 
 def connect_metrics(records: Sequence[StageRecord]) -> Metrics:
@@ -341,6 +433,8 @@ class RequestLimits:
     ttft_ms: float = math.inf
     tpot_ms: float = math.inf
     e2el_ms: float = math.inf
+    ttfrt_ms: float = math.inf
+    ttfat_ms: float = math.inf
 
 
 def good_requests(
@@ -357,15 +451,26 @@ def good_requests(
     ttft_limit = 1000 * limits.ttft_ms
     tpot_limit = 1000 * limits.tpot_ms
     e2el_limit = 1000 * limits.e2el_ms
+    ttfrt_limit = 1000 * limits.ttfrt_ms
+    ttfat_limit = 1000 * limits.ttfat_ms
 
     def good(of: RequestColumns) -> int:
         waits = of.queue_us if since_due else [0] * len(of.ok)
         columns = (of.ttft_us, of.e2el_us, of.output_tokens, waits, of.ok)
+        begun = (
+            of.reasoning_us or [0] * len(of.ok),
+            # An answer that never began keeps no limit on its beginning.
+            (us or math.inf for us in of.answer_us or of.ttft_us),
+        )
         return sum(
             ttft + wait <= ttft_limit
             and e2el + wait <= e2el_limit
             and (tokens <= 1 or e2el - ttft <= tpot_limit * (tokens - 1))
-            for ttft, e2el, tokens, wait, ok in zip(*columns, strict=True)
+            and reasoning + wait <= ttfrt_limit
+            and answer + wait <= ttfat_limit
+            for ttft, e2el, tokens, wait, ok, reasoning, answer in zip(
+                *columns, *begun, strict=True
+            )
             if ok
         )
 
@@ -439,7 +544,10 @@ def latency_samples(
                 for record in records
             ],
         )
-        for name in ("ttft", "tpot", "e2el", *(QUEUED_LATENCIES if queued else ()))
+        for name in (
+            *(name for name in measured_latencies(records) if name != "itl"),
+            *(queued_latencies(records) if queued else ()),
+        )
     }
     found["itl"] = _gap_sample(
         records, stages, parts or [None] * len(records), failed=failed
@@ -501,7 +609,8 @@ def plateau_metrics(
         "sent": sum(len(part.started) for _, part in stages)
     }
     sent = [sent_in_plateau(record, interval) for record, interval in stages]
-    for latency in (*shown, *(QUEUED_LATENCIES if queued else ())):
+    also = queued_latencies([record for record, _ in stages]) if queued else ()
+    for latency in (*shown, *also):
         metrics |= level_metrics(latencies(sent, latency), latency, percentiles)
     if limits is not None:
         seconds = math.fsum(interval.length_us for _, interval in stages) / 1e6
@@ -547,6 +656,7 @@ def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
     columns = {
         name: tuple(column[position] for position in positions)
         for name, column in record.requests
+        if column
     }
     inside = record.requests.model_copy(update=columns)
     gaps, slices = _counted_gaps(record, interval)

@@ -23,6 +23,7 @@ from benchrun.plan.client_manifests import (
 )
 from benchrun.plan.client_plan import (
     client_data,
+    client_fields,
     client_sampling,
     plan_of_client,
     planned_searches,
@@ -154,6 +155,7 @@ __all__ = [
     "cache_of",
     "claims_by_default",
     "client_data",
+    "client_fields",
     "client_job",
     "client_sampling",
     "client_service",

@@ -7,7 +7,7 @@ from benchrun_client import contract
 from benchrun_client.engines import EngineSetting
 from pydantic import TypeAdapter
 
-from benchrun.api import BenchmarkRunSpec, Endpoint, Search, Workload
+from benchrun.api import BenchmarkRunSpec, ChatFields, Endpoint, Search, Workload
 from benchrun.plan import stages
 from benchrun.plan.child_objects import Owner
 from benchrun.plan.mounted_files import (
@@ -82,6 +82,28 @@ def client_sampling(workload: Workload) -> contract.SamplingParams:
         else workload.sampling.model_dump(exclude_none=True)
     )
     return contract.SamplingParams.model_validate(asked)
+
+
+def client_fields(workload: Workload) -> contract.RequestFields | None:
+    """Return what requests say besides, for the plan; None if they say nothing."""
+    if (asked := workload.request) is None:
+        return None
+    chat = asked.chat or ChatFields()
+    form = asked.response_format
+    adapters = [each.model_dump() for each in asked.adapters or ()]
+    return contract.RequestFields(
+        thinking=chat.thinking,
+        template_arguments=_text(chat.template_arguments),
+        tools=_text(chat.tools),
+        answer_schema=None if form is None else _text(form.json_schema),
+        priority=asked.priority,
+        extra=_text(asked.extra_body),
+        adapters=tuple(map(contract.Adapter.model_validate, adapters)),
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else contract.json_text(value)
 
 
 def plan_of_client(
@@ -167,6 +189,7 @@ def _search(
         api=workload.api,
         ignore_eos=workload.ignore_eos,
         sampling=client_sampling(workload),
+        fields=client_fields(workload),
     )
 
 
@@ -280,6 +303,7 @@ def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> contract.Stage:
         ignore_eos=workload.ignore_eos,
         test_request=workload.test_request or None,
         sampling=client_sampling(workload),
+        fields=client_fields(workload),
     )
 
 
@@ -315,6 +339,7 @@ def _warmup(
         max_seconds=max_seconds,
         api=workload.api,
         sampling=client_sampling(workload),
+        fields=client_fields(workload),
     )
 
 

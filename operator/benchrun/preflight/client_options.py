@@ -31,11 +31,12 @@ _FIELDS: Mapping[str, str] = {
     "frequency-penalty": "workloads[].sampling",
     "presence-penalty": "workloads[].sampling",
     "repetition-penalty": "workloads[].sampling",
+    "extra-body": "workloads[].request.extraBody",
     "goodput": "objectives",
     "num-warmups": "measurement.warmup",
     "profile": "measurement.profile",
     "base-url": "endpoint.url",
-    "lora": "server.args: --enable-lora and --lora-modules",
+    "lora": "workloads[].request.adapters",
 }
 """Option's name, or the beginning of the name -> field of the spec that sets the same."""
 

@@ -20,6 +20,7 @@ from benchrun.plan import (
     load_points,
     planned_variants,
 )
+from benchrun.preflight.adapters import adapter_remarks
 from benchrun.preflight.kv_cache import (
     ARGS,
     cache_remarks,
@@ -98,6 +99,7 @@ def spec_remarks(
     return [
         *server,
         *throttled,
+        *adapter_remarks(spec),
         *sample_remarks(spec),
         *volume_remarks(spec, volume),
     ]

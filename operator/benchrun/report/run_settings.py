@@ -33,7 +33,7 @@ _OF_SERVERS = (
     EngineSetting.ATTENTION_KERNELS,
     EngineSetting.LOGS_REQUESTS,
 )
-_OF_WORKLOADS = ("requests", "load", "ignoreEOS", "sampling")
+_OF_WORKLOADS = ("requests", "load", "ignoreEOS", "sampling", "request")
 _OF_MEASUREMENT = ("cachePolicy", "seed", "percentiles", "profile")
 MAX_CHARS = 300
 

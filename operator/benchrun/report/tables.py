@@ -275,10 +275,26 @@ def result_rows(
         ),
         Column("TTFT p50", lambda row: _latency(row, "ttft", "50")),
         Column("p99", lambda row: _latency(row, "ttft", "99")),
+        Column(
+            "TTFRT p50",
+            lambda row: _latency(row, "ttfrt", "50"),
+            wide=True,
+            optional=True,
+        ),
+        Column(
+            "TTFAT p50", lambda row: _latency(row, "ttfat", "50"), optional=True
+        ),
+        Column(
+            "TTFAT p99", lambda row: _latency(row, "ttfat", "99"), optional=True
+        ),
         Column("TPOT p50", lambda row: _latency(row, "tpot", "50")),
         Column("E2EL p99", lambda row: _latency(row, "e2el", "99")),
         *(
-            Column(shown.column, partial(_by_role, name=name, unit=shown.unit))
+            Column(
+                shown.column,
+                partial(_by_role, name=name, unit=shown.unit),
+                optional=shown.is_rare,
+            )
             for name, shown in api.SHOWN_FIGURES.items()
         ),
         # Share of the prompt tokens that the decode servers fetched from the prefill servers.
@@ -324,6 +340,8 @@ def _by_role(result: api.Result, *, name: str, unit: str) -> str:
 
 BY_ANSWERS = " (answers)"
 """Mark of a figure that no server's metrics tell, but every answer of the server does."""
+
+
 def _replicas(result: api.Result) -> str:
     """Format the fewest and the most servers at once, where their number changed: `1..3`."""
     changed = (

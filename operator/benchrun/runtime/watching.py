@@ -241,6 +241,7 @@ class Lister:
             return None
         self.indexes.owed.continued(kind, namespace, int(version))
         return version
+
     def is_readable(self, namespace: str) -> bool:
         """Return whether the last list of the namespace was whole."""
         return self.unreadable.keys().isdisjoint({namespace, ALL_NAMESPACES})

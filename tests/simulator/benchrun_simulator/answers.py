@@ -25,7 +25,13 @@ class Naming:
 class Answer:
     """A renderer of one answer."""
 
-    def __init__(self, generation: Generation, naming: Naming) -> None:
+    def __init__(
+        self,
+        generation: Generation,
+        naming: Naming,
+        *,
+        reasoning_key: str = "reasoning",
+    ) -> None:
         self._chat = generation.chat
         self._naming = naming
         kind = "chat.completion.chunk" if generation.chat else "text_completion"
@@ -36,12 +42,15 @@ class Answer:
                 + b',"choices":[{"index":0,"delta":{"role":"assistant","content":""},'
             )
             self._role += b'"logprobs":null,"finish_reason":null}],"prompt_token_ids":null,"prompt_text":null}\n\n'
-            self._head = opening + b',"choices":[{"index":0,"delta":{"content":'
+            delta = opening + b',"choices":[{"index":0,"delta":{'
+            self._head = delta + b'"content":'
+            self._reasoning_head = delta + b'"%b":' % reasoning_key.encode()
             self._tail = (
                 b'},"logprobs":null,"finish_reason":%b,"token_ids":null}]}\n\n'
             )
         else:
             self._role = b""
+            self._reasoning_head = b""
             self._head = opening + b',"choices":[{"index":0,"text":'
             self._tail = b',"logprobs":null,"finish_reason":%b,"stop_reason":null,'
             self._tail += b'"prompt_token_ids":null,"token_ids":null}]}\n\n'
@@ -51,15 +60,22 @@ class Answer:
         """Return what precedes the first token: in a chat the chunk with the role, else nothing."""
         return self._role
 
-    def token_event(self, text_json: bytes) -> bytes:
+    def token_event(self, text_json: bytes, *, reasoning: bool = False) -> bytes:
         """Return the event of one token or more, the last token not among them."""
-        return self._head + text_json + self._plain_tail
+        head = self._reasoning_head if reasoning else self._head
+        return head + text_json + self._plain_tail
 
     def last_events(
-        self, text_json: bytes, *, reason: str, usage: dict[str, object] | None
+        self,
+        text_json: bytes,
+        *,
+        reason: str,
+        usage: dict[str, object] | None,
+        reasoning: bool = False,
     ) -> bytes:
         """Return the last token or tokens, the usage if it was asked for, and the end mark."""
-        last = self._head + text_json + self._tail % compact(reason)
+        head = self._reasoning_head if reasoning else self._head
+        last = head + text_json + self._tail % compact(reason)
         return (
             last + (self._usage_event(usage) if usage is not None else b"") + DONE
         )

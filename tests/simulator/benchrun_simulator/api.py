@@ -158,6 +158,11 @@ class Api:
             }
             for name in settings.served_names
         ]
+        base = cards[0]
+        cards += [
+            {**base, "id": name, "root": f"/adapters/{name}", "parent": base["id"]}
+            for name in settings.adapters
+        ]
         exchange.respond(200, compact({"object": "list", "data": cards}))
 
     def _completion(self, exchange: Exchange) -> None:

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from itertools import count
 
 from benchrun_simulator.answers import Answer, Naming
+from benchrun_simulator.dialects import DIALECTS
 from benchrun_simulator.engine import Engine
 from benchrun_simulator.engine_metrics import Served
 from benchrun_simulator.faults import FaultPlan
@@ -49,6 +50,7 @@ class Completions:
         self._plan = plan
         self._lifetime = lifetime
         self._loop = loop
+        self._reasoning_key = DIALECTS[settings.engine].reasoning_key
         self._numbers = count(1)
 
     def serve(self, exchange: Exchange, generation: Generation) -> None:
@@ -73,7 +75,11 @@ class Completions:
             settings=self._settings,
             exchange=exchange,
             generation=generation,
-            answer=Answer(generation, self._naming(generation, request_id)),
+            answer=Answer(
+                generation,
+                self._naming(generation, request_id),
+                reasoning_key=self._reasoning_key,
+            ),
             output_text=self._output_text,
             reason=reason,
             transfer=self._handed_over(generation, request_id),
@@ -123,12 +129,17 @@ class Completions:
         return Naming(
             request_id=f"{'chatcmpl' if generation.chat else 'cmpl'}-{request_id}",
             created=int(time.time()),
-            model=self._settings.served_names[0],
+            model=generation.model,
         )
 
     def _planned(self, generation: Generation) -> tuple[int, str]:
         """Return how many tokens this request gets, and why it ends there."""
         faults = self._settings.faults
+        if generation.document is not None:
+            # The document is one token, the end of the answer another.
+            tokens = generation.reasoning_tokens + 2
+            if tokens <= generation.max_tokens:
+                return tokens, "stop"
         stops = []
         if faults.output_percent < 100:
             stops.append(
@@ -171,6 +182,7 @@ def _truth(
     return {
         "request_id": request_id,
         "number": sequence.number,
+        "model": reply.generation.model,
         "arrived_at": reply.exchange.request.arrived_at,
         "scheduled_at": sequence.scheduled_at,
         "first_sent_at": sent.first_at,

@@ -28,6 +28,7 @@ class Dialect:
     flush_path: str | None
     has_development_mode: bool  # Whether it has vLLM's paths that reset caches.
     has_process_metrics: bool  # Whether its page has the families of a process.
+    reasoning_key: str  # Where a delta has text of the reasoning.
 
 
 def _vllm_metrics(*, kv_tokens: int, **common: Any) -> EngineMetrics:
@@ -72,6 +73,7 @@ DIALECTS: Mapping[str, Dialect] = {
         flush_path=None,
         has_development_mode=True,
         has_process_metrics=True,
+        reasoning_key="reasoning",
     ),
     "SGLang": Dialect(
         metrics=SGLangMetrics,
@@ -91,6 +93,7 @@ DIALECTS: Mapping[str, Dialect] = {
         flush_path="/flush_cache",
         has_development_mode=False,
         has_process_metrics=False,  # its processes share one page
+        reasoning_key="reasoning_content",
     ),
     "LlamaCpp": Dialect(
         metrics=LlamaCppMetrics,
@@ -101,6 +104,7 @@ DIALECTS: Mapping[str, Dialect] = {
         flush_path=None,
         has_development_mode=False,
         has_process_metrics=False,
+        reasoning_key="reasoning_content",
     ),
     "TensorRTLLM": Dialect(
         metrics=TensorRTLLMMetrics,

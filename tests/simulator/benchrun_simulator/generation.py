@@ -49,6 +49,12 @@ class Generation:
     stream: bool
     include_usage: bool
     salt: str
+    reasoning_tokens: int
+    """So many tokens of the answer, from the first on, are reasoning."""
+    document: str | None
+    """The whole answer, where the request gives a JSON schema that the server obeys."""
+    model: str
+    """The name that the request gives: the model's, or an adapter's."""
     transfer: dict[str, Any]
     """What the request says about blocks of other servers."""
 
@@ -102,7 +108,10 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 def check_model(asked: object, settings: Settings) -> None:
     """Raise a 404 for a model that is not served; None means the served one."""
-    if asked is not None and asked not in settings.served_names:
+    if asked is not None and asked not in (
+        *settings.served_names,
+        *settings.adapters,
+    ):
         aliases = ", ".join(settings.served_names)
         message = f"The model `{asked}` does not exist. Valid aliases: {aliases}."
         raise ApiError(
@@ -149,8 +158,48 @@ def read_generation(
             (asked.get("stream_options") or {}).get("include_usage")
         ),
         salt=asked.get("cache_salt") or "",
+        reasoning_tokens=_reasoning_tokens(asked, settings) if chat else 0,
+        document=_document(asked, settings),
+        model=asked.get("model") or settings.served_names[0],
         transfer=asked.get("kv_transfer_params") or {},
     )
+
+
+def _reasoning_tokens(asked: dict[str, Any], settings: Settings) -> int:
+    """Return how many tokens the model thinks: none if the chat template is told so."""
+    switches = asked.get("chat_template_kwargs") or {}
+    thinks = switches.get("enable_thinking", switches.get("thinking", True))
+    return settings.reasoning_tokens if thinks or settings.thinks_anyway else 0
+
+
+def _document(asked: dict[str, Any], settings: Settings) -> str | None:
+    form = asked.get("response_format") or {}
+    if form.get("type") != "json_schema" or settings.ignores_schema:
+        return None
+    return json.dumps(example_of(form["json_schema"]["schema"]))
+
+
+def example_of(schema: dict[str, Any]) -> object:
+    """Return a small document that keeps a schema of plain types."""
+    if "const" in schema or "enum" in schema:
+        return schema["const"] if "const" in schema else schema["enum"][0]
+    match schema.get("type"):
+        case "object":
+            of = schema.get("properties", {})
+            return {
+                name: example_of(of.get(name, {}))
+                for name in schema.get("required", ())
+            }
+        case "array":
+            return []
+        case "string":
+            return "text"
+        case "integer" | "number":
+            return schema.get("minimum", 0)
+        case "boolean":
+            return True
+        case _:
+            return None
 
 
 def chat_text(messages: list[dict[str, Any]]) -> str:

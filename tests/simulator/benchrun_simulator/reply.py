@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from benchrun_simulator.answers import DONE, EVENT_STREAM, Answer
 from benchrun_simulator.engine_metrics import Served
-from benchrun_simulator.generation import Generation, internal_error
+from benchrun_simulator.generation import Generation, compact, internal_error
 from benchrun_simulator.http_protocol import Exchange
 from benchrun_simulator.sequence import Sequence
 from benchrun_simulator.settings import Settings
@@ -82,7 +82,8 @@ class Reply:
         elif self._chunk_is_due(sequence):
             self.exchange.send(
                 self.answer.token_event(
-                    self.output_text.json(self._unsent(sequence))
+                    self._text(self._unsent(sequence)),
+                    reasoning=self._is_reasoning(),
                 )
             )
             self.sent.note(tokens=sequence.generated, now=self.clock())
@@ -103,12 +104,28 @@ class Reply:
         if self.loses_end:
             self.exchange.close_stream()
             return
-        text = self.output_text.json(self._worded(self._unsent(sequence)))
+        text = self._text(self._worded(self._unsent(sequence)))
         usage = self._usage(sequence) if self.generation.include_usage else None
         self.exchange.close_stream(
-            self.answer.last_events(text, reason=self.reason, usage=usage)
+            self.answer.last_events(
+                text,
+                reason=self.reason,
+                usage=usage,
+                reasoning=self._is_reasoning(),
+            )
         )
         self.sent.note(tokens=sequence.generated, now=self.clock())
+
+    def _is_reasoning(self) -> bool:
+        """Return whether the next piece is reasoning."""
+        return self.sent.tokens < self.generation.reasoning_tokens
+
+    def _text(self, tokens: list[int]) -> bytes:
+        """Return the text of the next piece as JSON: words, or the document that was asked for."""
+        document = self.generation.document
+        if document is None or self._is_reasoning() or not tokens:
+            return self.output_text.json(tokens)
+        return compact(document)
 
     def _unsent(self, sequence: Sequence) -> list[int]:
         return sequence.output[self.sent.tokens : sequence.generated]
@@ -140,6 +157,9 @@ class Reply:
             "total_tokens": prompt + generated,
             "completion_tokens": generated,
         }
+        reasoning = min(self.generation.reasoning_tokens, sequence.generated)
+        if reasoning and self.settings.engine == "VLLM":
+            usage["completion_tokens_details"] = {"reasoning_tokens": reasoning}
         if self.settings.prompt_tokens_details:
             usage["prompt_tokens_details"] = {
                 "cached_tokens": sequence.cached_tokens + sequence.fetched_tokens

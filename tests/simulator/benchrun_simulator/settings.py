@@ -107,6 +107,14 @@ class Settings:
     disturbances: Disturbances
     prefill_serial: bool
     """Prefills share the engine and `max_batched_tokens`."""
+    reasoning_tokens: int
+    """Answers of chats begin with so many tokens of reasoning, unless the request turns it off."""
+    thinks_anyway: bool
+    """Requests can't turn it off."""
+    ignores_schema: bool
+    """Answers are words, whatever `response_format` says."""
+    adapters: tuple[str, ...]
+    """Names of LoRA adapters, by which requests may ask for them."""
     preempted_request: int | None
     """This request is preempted once, after its first token, though there are blocks."""
     frontend_seconds: float

@@ -76,6 +76,9 @@ def _add_answer_flags(parser: argparse.ArgumentParser) -> None:
     add("--sim-usage-percent", type=float, default=100.0)
     add("--sim-root")
     add("--sim-template-tokens", type=int, default=0)
+    add("--sim-reasoning-tokens", type=int, default=0)
+    add("--sim-thinks-anyway", action="store_true")
+    add("--sim-ignores-schema", action="store_true")
     add("--sim-die-after-requests", type=int)
 
 

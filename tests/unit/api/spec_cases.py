@@ -103,6 +103,7 @@ def _two_lines(field: str) -> Spec:
 _FILE = "workloads.0.dataset"
 _TOKENS = {"input": "3", "cachedInput": "0.3", "output": "15"}
 _SAMPLING = "workloads.0.sampling"
+_REQUEST = "workloads.0.request"
 _NO_LOAD = "load must set exactly one of"
 _NEEDS_DEVELOPMENT_MODE = "VLLM_SERVER_DEV_MODE=1"
 _P90: Any = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}]
@@ -556,6 +557,72 @@ REFUSED: dict[str, Refused] = {
     ),
     "stop texts and full length": Refused(
         _AT, {_SAMPLING: {"stop": ["x"]}}, "set ignoreEOS: false"
+    ),
+    # what a request says
+    "thinking without a chat": Refused(
+        f"{_AT}.request",
+        {f"{_REQUEST}.chat": {"thinking": True}},
+        "needs api: Chat",
+    ),
+    "a schema and full length": Refused(
+        f"{_AT}.request",
+        {f"{_REQUEST}.responseFormat": {"jsonSchema": {"type": "object"}}},
+        "set ignoreEOS: false",
+    ),
+    "adapters for more than all requests": Refused(
+        f"{_AT}.request.adapters",
+        {
+            f"{_REQUEST}.adapters": [
+                {"name": "a", "percent": 60},
+                {"name": "b", "percent": 41},
+            ]
+        },
+        "100 at most",
+    ),
+    "an adapter twice": Refused(
+        f"{_AT}.request.adapters",
+        {
+            f"{_REQUEST}.adapters": [
+                {"name": "a", "percent": 1},
+                {"name": "a", "percent": 2},
+            ]
+        },
+    ),
+    "an adapter for no request": Refused(
+        f"{_AT}.request.adapters[0].percent",
+        {f"{_REQUEST}.adapters": [{"name": "a", "percent": 0}]},
+    ),
+    "adapters of SGLang": Refused(
+        "spec.workloads",
+        {
+            "server.engine": "SGLang",
+            f"{_REQUEST}.adapters": [{"name": "a", "percent": 50}],
+        },
+        "ignored by SGLang",
+    ),
+    "priorities of llama.cpp": Refused(
+        "spec.workloads",
+        {**_ENDPOINT, "endpoint.engine": "LlamaCpp", f"{_REQUEST}.priority": 1},
+        "ignored by llama.cpp",
+    ),
+    "a schema for completions of llama.cpp": Refused(
+        "spec.workloads",
+        {
+            "server.engine": "LlamaCpp",
+            "workloads.0.ignoreEOS": False,
+            f"{_REQUEST}.responseFormat": {"jsonSchema": {"type": "object"}},
+        },
+        "set api: Chat",
+    ),
+    "a request without a server": Refused(
+        "spec.workloads",
+        {
+            "server": absent(),
+            "offline": {"image": "vllm/vllm-openai:v0.32.0"},
+            _LOAD: {"requestRates": ["inf"]},
+            f"{_REQUEST}.priority": 1,
+        },
+        "with offline, remove it",
     ),
     "burstiness 0": Refused(
         f"{_AT}.load.burstiness", {f"{_LOAD}.burstiness": "0"}, "must be above 0"
@@ -1416,6 +1483,32 @@ ACCEPTED: dict[str, Spec] = {
                 for n in range(4)
             ],
             "repeats": 4,
+        }
+    ),
+    "all that a request may say": minimal(
+        {
+            "server.args": ["--enable-lora", "--lora-modules", "sql=/a", "chat=/b"],
+            "workloads.0.api": "Chat",
+            "workloads.0.ignoreEOS": False,
+            _REQUEST: {
+                "chat": {
+                    "thinking": False,
+                    "templateArguments": {
+                        "reasoning_effort": "low",
+                        "n": [1, None],
+                    },
+                    "tools": [{"type": "function", "function": {"name": "f"}}],
+                },
+                "responseFormat": {
+                    "jsonSchema": {"type": "object", "maxProperties": 0.5}
+                },
+                "priority": -1,
+                "adapters": [
+                    {"name": "sql", "percent": 40},
+                    {"name": "chat", "percent": 60},
+                ],
+                "extraBody": {"seed": 7, "min_tokens": 2, "vllm_xargs": {"a": 1.5}},
+            },
         }
     ),
     "a whole server": minimal(

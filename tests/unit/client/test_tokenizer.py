@@ -20,7 +20,7 @@ from benchrun_client.tokenizer import (
     longest_context,
 )
 from unit.client.plans import plan
-from unit.client.words import WORDS, HubTokenizer
+from unit.client.words import WORDS, HubTokenizer, Thinker
 
 
 def test_a_completion_counts_special_tokens() -> None:
@@ -319,3 +319,37 @@ def test_the_context_of_a_hub_name_is_unknown() -> None:
 )
 def test_a_proxy_that_refuses_is_not_the_hub(reason: str, words: str) -> None:
     assert _loading_failure("acme/tiny", OSError(words)).reason == reason
+
+
+@pytest.mark.parametrize(
+    ("added", "prefix", "arguments"),
+    [
+        (0, 1, {}),
+        (2, 1, {"enable_thinking": False}),
+        (0, 1, {"enable_thinking": True}),
+        (2, 3, {"effort": "low"}),
+    ],
+)
+def test_arguments_of_the_template_change_prompts(
+    added: int, prefix: int, arguments: dict[str, Any]
+) -> None:
+    words = ["system", "user", "end", *WORDS]
+    counter = TokenCounter(Thinker(words, chat_template="{{ messages }}"))
+    usual = counter.shared_prefix(api="Chat")
+    assert counter.added_by(arguments) == added
+    assert (
+        counter.shared_prefix(api="Chat", arguments=arguments) - usual == prefix - 1
+    )
+
+
+def test_arguments_that_break_the_template_are_named() -> None:
+    counter = TokenCounter(Thinker(chat_template="{{ messages }}"))
+    with pytest.raises(
+        RunFailure, match=r"request\.chat: .*no such effort"
+    ) as failure:
+        counter.added_by({"effort": "broken"})
+    assert failure.value.reason == "ChatTemplateInvalid"
+
+
+def test_without_a_template_arguments_add_nothing() -> None:
+    assert TokenCounter(Thinker()).added_by({"enable_thinking": False}) == 0

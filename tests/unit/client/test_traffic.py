@@ -10,6 +10,7 @@ from benchrun_client.contract.datasets import (
     CustomData,
     PrefixRepetitionData,
     RandomData,
+    RequestFields,
     TimedTraceData,
 )
 from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest
@@ -22,7 +23,7 @@ from benchrun_client.traffic import (
     write_traffic,
 )
 from unit.client.plans import plan, sharegpt, sharegpt_stage, stage, warmup
-from unit.client.words import WORDS, HubTokenizer
+from unit.client.words import WORDS, HubTokenizer, Thinker
 from unit.golden_messages import golden
 
 COUNTER = TokenCounter(HubTokenizer())
@@ -297,3 +298,24 @@ def test_what_was_read_is_reported_once_for_each_workload(
         20,
         10 if policy == "Isolate" else 4,
     )
+
+
+def test_prompts_have_the_tokens_that_arguments_of_the_template_add() -> None:
+    words = ["system", "user", "end", *WORDS]
+    counter = TokenCounter(Thinker(words, chat_template="{{ messages }}"))
+    fields = RequestFields(thinking=False, template_arguments='{"effort":"low"}')
+    told = {"workload": "told", "api": "Chat", "fields": fields}
+    given = plan(
+        stage(api="Chat"),
+        stage(id="told/concurrency=2/r1", **told),
+        warmups=(warmup(**told),),
+    )
+    traffic = write_traffic(given, find_material(given, counter), counter)
+    usual, more = (
+        {request.input_tokens for request in requests}
+        for requests in traffic.stages
+    )
+    assert usual == {32}
+    assert more == {36} == {request.input_tokens for request in traffic.warmups[0]}
+    prefixes = [traffic.prefix_tokens(each) for each in given.stages]
+    assert prefixes[1] - prefixes[0] == 2

@@ -1,10 +1,10 @@
 """A tokenizer of words: every known word is a token, so lengths can be checked by counting."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchrun_client.contract import Api
-from benchrun_client.tokenizer import TokenCounter
+from benchrun_client.tokenizer import NO_ARGUMENTS, TokenCounter
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in "klmnrst"]
 
@@ -31,7 +31,13 @@ class WordCounter(TokenCounter):
             for text in texts
         ]
 
-    def shared_prefix(self, *, api: Api, after: str = "") -> int:
+    def shared_prefix(
+        self,
+        *,
+        api: Api,
+        after: str = "",
+        arguments: Mapping[str, Any] = NO_ARGUMENTS,
+    ) -> int:
         """Return the tokens that stand before the text, the overhead included."""
         return self._overhead[api] + len(after.split())
 
@@ -91,3 +97,25 @@ class HubTokenizer:
                 else [10_000 + ord(c) for c in word]
             )
         return tokens
+
+
+class Thinker(HubTokenizer):
+    """Whose template begins or ends prompts otherwise, if it is told."""
+
+    def apply_chat_template(
+        self,
+        messages: Any,
+        *,
+        tokenize: bool,
+        add_generation_prompt: bool,
+        enable_thinking: bool = True,
+        effort: str = "",
+        **_: Any,
+    ) -> str:
+        if effort == "broken":
+            raise ValueError("no such effort")
+        text = super().apply_chat_template(
+            messages, tokenize=tokenize, add_generation_prompt=add_generation_prompt
+        )
+        begun = "system system " if effort == "low" else ""
+        return begun + text + ("" if enable_thinking else " end end")

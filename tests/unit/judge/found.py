@@ -1,9 +1,12 @@
 """A finding of every code, by the example in its file of scenes."""
 
+from typing import Any
+
 from benchrun.api import Finding
 from benchrun.judge.results import results
 from benchrun.judge.rules.all_rules import with_more
 from benchrun.judge.rules.rule import Code
+from benchrun.judge.stage_facts import ExpectedStage
 from unit.judge.scenes import compared_in, file_of
 from unit.judge.specs import SERVER, spec, workload
 
@@ -12,6 +15,20 @@ SPEC = spec(
     measurement={"percentiles": ["50", "99"], "cachePolicy": "Reset"},
     validity={"severities": []},
 )
+
+
+BY_LOT = ["--speculative-config", '{"rejection_sample_method": "synthetic"}']
+
+
+def _said(expected: ExpectedStage) -> dict[str, Any]:
+    """Return the fields of a workload whose requests say what is expected of them."""
+    if expected.has_schema:
+        form = {"jsonSchema": {"type": "object"}}
+        return {"ignoreEOS": False, "request": {"responseFormat": form}}
+    if expected.thinking is not None:
+        chat = {"thinking": expected.thinking}
+        return {"api": "Chat", "request": {"chat": chat}}
+    return {}
 
 
 def example_of(code: Code) -> Finding:
@@ -30,14 +47,15 @@ def findings_of(code: Code) -> dict[str, Finding]:
         {"maxConcurrency": point.load.cap} if point.load.capped else {}
     )
     servers = scene.context.stages[0].servers
+    expected = scene.context.expected
+    server = SERVER | ({"args": BY_LOT} if expected.synthetic_acceptance else {})
     base = (
-        spec(endpoint=None, server=SERVER, validity={"severities": []})
-        if scene.runs_servers
+        spec(endpoint=None, server=server, validity={"severities": []})
+        if scene.runs_servers or expected.synthetic_acceptance
         else SPEC
     )
-    run_spec = base.model_copy(
-        update={"workloads": spec(workloads=[workload(load=load)]).workloads}
-    )
+    workloads = spec(workloads=[workload(load=load, **_said(expected))]).workloads
+    run_spec = base.model_copy(update={"workloads": workloads})
     judged = results(
         [point],
         scene.context.records,

@@ -16,6 +16,7 @@ from benchrun.measure.metrics_page import Sample
 from benchrun_client.contract import (
     PROCESS_CPU,
     PROXY_COUNTERS,
+    AnswerCheck,
     GapCounts,
     RequestColumns,
     RoundTrips,
@@ -110,6 +111,8 @@ def _record(
     if round_trip_ms is not None:
         us = round(1000 * round_trip_ms)
         changes["round_trips"] = RoundTrips(count=20, median_us=us, p95_us=us)
+    if "answers" in others:
+        others["answers"] = AnswerCheck(**others["answers"])
     if "client" in others:
         others["client"] = client(**others["client"])
     return record(changes.pop("stage_id"), **changes, **others)

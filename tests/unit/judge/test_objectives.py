@@ -6,7 +6,7 @@ import pytest
 from benchrun.api import Objective, ObjectiveResult, Verdict
 from benchrun.judge.objectives import objective_results, request_limits
 from benchrun.measure import QUEUED_TTFT, RequestLimits, latency_samples
-from benchrun_client.contract import RequestSample, stage_shape
+from benchrun_client.contract import RequestSample, StageRecord, stage_shape
 from hypothesis import given, strategies as st
 from unit.measure.records import record, requests
 
@@ -251,3 +251,46 @@ def test_failed_requests_have_gaps_without_end() -> None:
         "Valid",
     )
     assert (found.outcome, found.measured_milliseconds) == ("Missed", None)
+
+
+def thinks(answer_us: int) -> StageRecord:
+    """Return a stage of two answers with reasoning, the second of which begins then."""
+    columns = requests(reasoning_us=(20_000, 30_000), answer_us=(50_000, answer_us))
+    return record(requests=columns)
+
+
+@pytest.mark.parametrize(
+    ("metric", "measured"), [("TTFRT", 25.0), ("TTFAT", 60.0), ("TTFT", 25.0)]
+)
+def test_reasoning_and_answers_have_latencies_of_their_own(
+    metric: str, measured: float
+) -> None:
+    (found,) = objective_results(
+        [objective(metric, percentile="50")],
+        latency_samples([thinks(70_000)], users=1),
+        "Valid",
+    )
+    assert (found.metric, found.measured_milliseconds) == (metric, measured)
+
+
+def test_an_answer_that_never_began_has_no_latency_below_a_limit() -> None:
+    (found,) = objective_results(
+        [objective("TTFAT", percentile="99")],
+        latency_samples([thinks(0)], users=1),
+        "Valid",
+    )
+    assert found.measured_milliseconds is None
+
+
+def test_without_reasoning_an_objective_on_it_is_not_judged() -> None:
+    (found,) = objective_results(
+        [objective("TTFAT")], latency_samples([record()], users=1), "Valid"
+    )
+    assert (found.measured_milliseconds, found.outcome) == (None, "Inconclusive")
+
+
+def test_limits_of_a_single_request_on_reasoning() -> None:
+    found = request_limits(
+        [objective("TTFRT", at_most_ms=5), objective("TTFAT", at_most_ms=9)]
+    )
+    assert found == RequestLimits(ttfrt_ms=5, ttfat_ms=9)

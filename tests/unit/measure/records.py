@@ -55,6 +55,7 @@ def requests(
     queue_us: Iterable[int] | None = None,
     ended: Iterable[int] | None = None,
     ok: Iterable[int] | None = None,
+    **reasoning: Iterable[int],
 ) -> RequestColumns:
     """Build requests sent 1 ms apart, all answered with as many tokens as asked for.
 
@@ -81,6 +82,7 @@ def requests(
         ok=(1,) * len(ttft)
         if ok is None
         else tuple(1 if each else 0 for each in ok),
+        **{name: tuple(column) for name, column in reasoning.items()},
     )
 
 

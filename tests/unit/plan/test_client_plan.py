@@ -4,11 +4,13 @@ import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import plan_of_client
 from benchrun_client.contract import (
+    Adapter,
     AtOnceLoad,
     BatchLoad,
     Load,
     Plan,
     RateLoad,
+    RequestFields,
     SamplingParams,
     Target,
     ThinkTime,
@@ -381,6 +383,42 @@ def test_an_endpoints_longest_request_is_unknown() -> None:
         plan(endpoint_body({"url": "https://llm.example"})).target.context_tokens
         is None
     )
+
+
+def test_what_requests_say_is_in_stages_warm_ups_and_searches() -> None:
+    load = {"search": {"axis": "RequestRate", "from": "1", "to": "4"}}
+    said = {
+        "api": "Chat",
+        "ignoreEOS": False,
+        "request": {
+            "chat": {"thinking": False, "templateArguments": {"a": 1}},
+            "responseFormat": {"jsonSchema": {"type": "object"}},
+            "priority": 2,
+            "adapters": [{"name": "sql", "percent": 40}],
+            "extraBody": {"seed": 7},
+        },
+    }
+    workloads = [
+        workload("listed", **said),
+        workload("searched", load=load, **(said | {"requests": 400})),
+    ]
+    objectives = [{"metric": "TTFAT", "maxMilliseconds": 500}]
+    made = plan(spec_body(workloads=workloads, objectives=objectives, repeats=1))
+    asked = RequestFields(
+        thinking=False,
+        template_arguments='{"a":1}',
+        answer_schema='{"type":"object"}',
+        priority=2,
+        adapters=(Adapter(name="sql", percent=40),),
+        extra='{"seed":7}',
+    )
+    for sent in (*made.stages, *made.searches, *made.warmups):
+        assert sent.fields == asked
+    assert Plan.model_validate_json(made.to_json()) == made
+
+
+def test_a_plan_without_a_request_has_no_fields() -> None:
+    assert '"fields"' not in plan(spec_body()).to_json()
 
 
 ASKED = {

@@ -548,3 +548,29 @@ def test_texts_in_all_stand_against_their_packing() -> None:
 def test_a_single_packing_is_no_comparison() -> None:
     assert packing_rows(status(packed("all", 1, 1, 1)), {"all": 4}).rows == ()
     assert packing_rows(status(packed("chat", 9, 1, 1)), {}).rows == ()
+
+
+def test_time_to_the_answer_has_columns_where_answers_have_reasoning() -> None:
+    thinking = result()
+    figures = {"median_ttfat_ms": 512.0, "p99_ttfat_ms": 1024.0}
+    thinking = thinking.model_copy(
+        update={"metrics": thinking.metrics | figures, "steady": {}}
+    )
+    rows = result_rows(status(thinking))
+    found = dict(zip(rows.headers, rows.rows[0], strict=True))
+    assert (found["TTFAT p50"], found["TTFAT p99"]) == ("512", "1020")
+    assert not [
+        each for each in result_rows(status(result())).headers if "TTFA" in each
+    ]
+
+
+def test_acceptance_has_a_column_where_a_server_speculates() -> None:
+    speculating = result()
+    roles = [
+        each.model_copy(update={"draft_accepted_percent": 62.5})
+        for each in speculating.roles
+    ]
+    rows = result_rows(status(speculating.model_copy(update={"roles": roles})))
+    found = dict(zip(rows.headers, rows.rows[0], strict=True))
+    assert found["accepted"] == "62.5%"
+    assert "accepted" not in result_rows(status(result())).headers

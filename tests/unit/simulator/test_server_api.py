@@ -337,3 +337,98 @@ async def test_cached_tokens_are_reported_when_requested(
         for _ in range(2)
     ]
     assert details == [{"cached_tokens": 0}, {"cached_tokens": 32}]
+
+
+REASONING = {
+    "VLLM": "reasoning",
+    "SGLang": "reasoning_content",
+    "LlamaCpp": "reasoning_content",
+}
+
+
+def kinds(found: list[Any]) -> list[str]:
+    """Return what each chunk of a chat shows."""
+    deltas = [event["choices"][0]["delta"] for event in found if event["choices"]]
+    return [name for delta in deltas[1:] for name, text in delta.items() if text]
+
+
+@pytest.mark.parametrize("engine", REASONING)
+async def test_a_chat_begins_with_reasoning_unless_told_otherwise(
+    serve: Serve, http: aiohttp.ClientSession, engine: str
+) -> None:
+    flags = (f"--sim-engine={engine}", "--sim-reasoning-tokens=3")
+    url = f"{serve(*QUICK, *flags).url}/v1/chat/completions"
+    asked: dict[str, Any] = {
+        "messages": [{"role": "user", "content": "hello"}],
+        "max_tokens": 5,
+        "stream_options": {"include_usage": True},
+    }
+    found = await events(http, url, **asked)
+    assert kinds(found) == [REASONING[engine]] * 3 + ["content"] * 2
+    details = found[-1]["usage"].get("completion_tokens_details")
+    assert details == ({"reasoning_tokens": 3} if engine == "VLLM" else None)
+    off = {"chat_template_kwargs": {"enable_thinking": False}}
+    assert kinds(await events(http, url, **asked, **off)) == ["content"] * 5
+
+
+async def test_some_models_think_anyway(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    flags = ("--sim-reasoning-tokens=3", "--sim-thinks-anyway")
+    url = f"{serve(*QUICK, *flags).url}/v1/chat/completions"
+    found = await events(
+        http,
+        url,
+        messages=[{"role": "user", "content": "hello"}],
+        max_tokens=5,
+        chat_template_kwargs={"enable_thinking": False},
+    )
+    assert kinds(found)[:4] == ["reasoning"] * 3 + ["content"]
+
+
+@pytest.mark.parametrize("obeys", [True, False])
+async def test_a_schema_is_obeyed_unless_told_otherwise(
+    serve: Serve, http: aiohttp.ClientSession, obeys: bool
+) -> None:
+    url = f"{serve(*QUICK, *(() if obeys else ('--sim-ignores-schema',))).url}"
+    schema = {
+        "type": "object",
+        "required": ["age", "names"],
+        "properties": {
+            "age": {"type": "integer", "minimum": 3},
+            "names": {"type": "array"},
+        },
+    }
+    found = await events(
+        http,
+        f"{url}/v1/chat/completions",
+        messages=[{"role": "user", "content": "hello"}],
+        max_tokens=9,
+        response_format={"type": "json_schema", "json_schema": {"schema": schema}},
+    )
+    choices = [event["choices"][0] for event in found if event["choices"]]
+    text = "".join(choice["delta"].get("content", "") for choice in choices)
+    if obeys:
+        assert json.loads(text) == {"age": 3, "names": []}
+    else:
+        assert len(text) == 9
+    assert choices[-1]["finish_reason"] == ("stop" if obeys else "length")
+
+
+async def test_an_adapter_is_a_model_by_its_name(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    url = serve(*QUICK, "--enable-lora", "--lora-modules", "sql=/a", "chat=/b").url
+    async with http.get(f"{url}/v1/models") as response:
+        models = (await response.json())["data"]
+    assert [(model["id"], model["parent"]) for model in models] == [
+        ("tiny", None),
+        ("sql", "tiny"),
+        ("chat", "tiny"),
+    ]
+    for name, expected in {"sql": 200, "other": 404}.items():
+        status, answer = await post(
+            http, f"{url}/v1/completions", model=name, prompt="hello", max_tokens=2
+        )
+        assert status == expected
+        assert answer.get("model", name) == name

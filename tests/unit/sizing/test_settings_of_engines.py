@@ -34,7 +34,12 @@ def test_a_setting_is_read_from_the_engines_flag(
         ("VLLM", ["--no-enable-prefix-caching"], False, True),
         # As 0.33 spells it.
         ("VLLM", ["--disable-prefix-caching"], False, True),
-        ("VLLM", ["--disable-prefix-caching", "--enable-prefix-caching"], True, True),
+        (
+            "VLLM",
+            ["--disable-prefix-caching", "--enable-prefix-caching"],
+            True,
+            True,
+        ),
         (
             "VLLM",
             ["--no-enable-prefix-caching", "--enable-prefix-caching"],

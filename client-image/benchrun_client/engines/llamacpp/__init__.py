@@ -69,6 +69,8 @@ LLAMACPP = Engine(
     flags_off={},
     reported_settings=metric_names.REPORTED_SETTINGS,
     computed_settings=launch.COMPUTED_SETTINGS,
+    loaded_adapters=lambda _: (),
+    accepts_by_lot=lambda _: False,
     default_block_tokens=1,  # a slot finds any common beginning again
     default_running_step=None,  # 1 in old releases, 4 in new ones
     health_path="/health",
@@ -76,6 +78,11 @@ LLAMACPP = Engine(
     version_key="build_info",
     answered_settings=answered_settings,
     metrics_path="/metrics",
+    unheard={
+        "priority": "its slots are first come, first served; remove it",
+        "adapters": "start it with --lora, for all requests",
+        "responseFormat": "set api: Chat",
+    },
     reset_path=None,
     reset_remedy="set cachePolicy: Isolate, or turn the cache off with --no-cache-prompt",
     profiler=None,

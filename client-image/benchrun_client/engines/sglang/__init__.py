@@ -60,6 +60,8 @@ SGLANG = Engine(
     flags_off=launch.FLAGS_OFF,
     reported_settings=metric_names.REPORTED_SETTINGS,
     computed_settings={},
+    loaded_adapters=lambda _: (),
+    accepts_by_lot=lambda _: False,
     default_block_tokens=1,
     default_running_step=None,
     health_path="/health",
@@ -68,6 +70,9 @@ SGLANG = Engine(
     version_key="version",
     answered_settings=answered_settings,
     metrics_path="/metrics",
+    unheard={
+        "adapters": "name one adapter as lora_path in request.extraBody, for all requests"
+    },
     reset_path="/flush_cache",
     reset_remedy="update SGLang",
     profiler=None,

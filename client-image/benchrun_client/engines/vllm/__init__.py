@@ -60,6 +60,8 @@ VLLM = Engine(
     flags_off={},
     reported_settings=metric_names.REPORTED_SETTINGS,
     computed_settings={},
+    loaded_adapters=launch.loaded_adapters,
+    accepts_by_lot=launch.accepts_by_lot,
     default_block_tokens=16,
     default_running_step=128,  # 128 on a CPU, 256 or 1024 on GPUs
     health_path="/health",
@@ -67,6 +69,7 @@ VLLM = Engine(
     version_key="version",
     answered_settings=no_settings,
     metrics_path="/metrics",
+    unheard={},
     # without external tiers the flag changes nothing
     reset_path="/reset_prefix_cache?reset_external=true",
     reset_remedy="the server needs VLLM_SERVER_DEV_MODE=1",

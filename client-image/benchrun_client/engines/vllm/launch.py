@@ -278,3 +278,39 @@ def profiled(image: str, directory: str) -> tuple[list[str], dict[str, str]]:
     }
     settings |= {"ignore_frontend": True, "max_iterations": MAX_PROFILED_STEPS}
     return [f"--profiler-config={json.dumps(settings, separators=(',', ':'))}"], {}
+
+
+_BY_LOT = re.compile(
+    r"rejection[-_]sample[-_]method[\"']?\s*[:= ]\s*[\"']?synthetic"
+)
+
+
+def accepts_by_lot(args: Sequence[str]) -> bool:
+    """Return whether speculation accepts draft tokens by lot (`--speculative-config`)."""
+    return _BY_LOT.search(" ".join(args)) is not None
+
+
+def loaded_adapters(args: Sequence[str]) -> list[str]:
+    """Return the names of the LoRA adapters that a server with these arguments loads.
+
+    After `--lora-modules` they are NAME=PATH, or an object of JSON with a name.
+    """
+    found: list[str] = []
+    is_list = False
+    for word in args:
+        flag, equals, value = word.partition("=")
+        if word.startswith("--"):
+            is_list = flag.replace("_", "-") == "--lora-modules"
+            listed = [value] if is_list and equals else []
+        else:
+            listed = [word] if is_list else []
+        found += [_adapter_name(each) for each in listed]
+    return found
+
+
+def _adapter_name(listed: str) -> str:
+    try:
+        document = json.loads(listed)
+    except ValueError:
+        return listed.partition("=")[0]
+    return str(document.get("name")) if isinstance(document, dict) else listed

@@ -18,7 +18,7 @@ from benchrun.api.sweep import CHOSEN
 from benchrun.judge.comparison import settings
 from benchrun.names import ROLE_CLIENT
 from benchrun.observe import Run
-from benchrun.plan import client_sampling, own_fields
+from benchrun.plan import client_fields, client_sampling, own_fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -560,6 +560,7 @@ _TRAFFIC: tuple[tuple[str, Callable[[api.Workload], object]], ...] = (
         )
         for name in api.LoadSpec().options
     ),
+    ("request", client_fields),
     (
         "the number of requests",
         lambda workload: (workload.requests, workload.duration_seconds),

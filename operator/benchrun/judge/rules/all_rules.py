@@ -16,6 +16,7 @@ from benchrun.judge.rules import (
     kv_cache,
     load,
     replicas,
+    requests,
     rule,
     sample_size,
     scraping,
@@ -40,6 +41,7 @@ from benchrun.judge.status_size import json_bytes
 
 STAGE_RULES: tuple[StageRule, ...] = (
     *failures_and_tokens.STAGE_RULES,
+    *requests.STAGE_RULES,
     *server_identity.STAGE_RULES,
     *kv_cache.STAGE_RULES,
     *replicas.STAGE_RULES,
@@ -62,6 +64,7 @@ RUN_RULES: tuple[RunRule, ...] = (
 SENTENCES: Mapping[Code, rule.Sentence] = {
     **failures_and_tokens.SENTENCES,
     **sample_size.SENTENCES,
+    **requests.SENTENCES,
     **server_identity.SENTENCES,
     **kv_cache.SENTENCES,
     **replicas.SENTENCES,

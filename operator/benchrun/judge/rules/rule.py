@@ -20,7 +20,7 @@ from benchrun.api import Code as Code, LoadPoint, Objective, RuleSeverity, Sever
 from benchrun.judge.objectives import expected_samples
 from benchrun.judge.stage_facts import ExpectedStage, StageFacts as StageFacts
 from benchrun.judge.thresholds import Thresholds as Thresholds
-from benchrun.measure import QUEUED_LATENCIES, Plateau, Pools, Samples, pools_of
+from benchrun.measure import Plateau, Pools, Samples, pools_of, queued_latencies
 
 Evidence = Mapping[str, float | str | None]
 
@@ -84,7 +84,7 @@ class LoadPointContext:
         back.
         """
         return (
-            pools_of(self.records, QUEUED_LATENCIES)
+            pools_of(self.records, queued_latencies(self.records))
             if self.expected.load.capped
             else {}
         )

@@ -1,6 +1,6 @@
 """The tables of an exported run as CSV and Parquet: stages, servers, replicas and requests."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from benchrun_client.contract import RequestColumns
@@ -167,8 +167,21 @@ def stage_table(run: ExportedRun) -> ExportTable:
     Latencies are in milliseconds under vLLM's own names, throughputs are per second. Figures have
     five significant digits.
     """
-    columns = (*_STAGE_COLUMNS, *map(_number, _latency_names(run)), *_SPENT_COLUMNS)
+    columns = (
+        *_STAGE_COLUMNS,
+        *map(_number, _latency_names(run)),
+        *_SPENT_COLUMNS,
+        *map(_number, _REASONING_COUNTS if _thinks(run) else ()),
+    )
     return table_of(columns, (_stage_row(run, stage) for stage in run.stages))
+
+
+_REASONING_COUNTS = ("total_reasoning_tokens", "total_answer_tokens", "unanswered")
+
+
+def _thinks(run: ExportedRun) -> bool:
+    """Return whether an answer of the run has reasoning."""
+    return any(_REASONING_COUNTS[0] in s.result.metrics for s in run.stages)
 
 
 def _latency_names(run: ExportedRun) -> list[str]:
@@ -176,9 +189,11 @@ def _latency_names(run: ExportedRun) -> list[str]:
         f"p{request_figures.percentile_word(each)}"
         for each in run.spec.measurement.percentiles
     ]
+    reasoning = _thinks(run)
     names = [
         f"{figure}_{each}_ms"
         for each in request_figures.LATENCIES
+        + (request_figures.REASONING_LATENCIES if reasoning else ())
         for figure in ("mean", "median", "std", *percentiles)
     ]
     if all(
@@ -401,6 +416,31 @@ _REQUEST_COLUMNS: tuple[ExportColumn[_RequestRow], ...] = (
         lambda row: bool(row.requests.ended[row.number]) if row.ok else None,
     ),
 )
+_REASONING_COLUMNS: tuple[ExportColumn[_RequestRow], ...] = (
+    ExportColumn(
+        "ttfrt_ms", "number", lambda row: _ms(row.requests.reasoning_us, row)
+    ),
+    ExportColumn(
+        "ttfat_ms",
+        "number",
+        lambda row: _ms(row.requests.answer_us or row.requests.ttft_us, row),
+    ),
+    ExportColumn(
+        "reasoning_tokens",
+        "integer",
+        lambda row: (
+            row.requests.reasoning_tokens[row.number]
+            if row.ok and row.requests.reasoning_tokens
+            else None
+        ),
+    ),
+)
+"""There if an answer of the run has reasoning."""
+
+
+def _ms(column: Sequence[int] | None, row: _RequestRow) -> float | None:
+    """Return the time of a request in milliseconds; None where nothing of that kind came."""
+    return column[row.number] / 1000 or None if row.ok and column else None
 
 
 def request_table(run: ExportedRun) -> ExportTable:
@@ -417,7 +457,10 @@ def request_table(run: ExportedRun) -> ExportTable:
             request_figures.request_values(sent, "tpot")
         )
     )
-    return table_of(_REQUEST_COLUMNS, rows)
+    reasoning = any(sent.reasoning_us for _, sent in stages)
+    return table_of(
+        _REQUEST_COLUMNS + (_REASONING_COLUMNS if reasoning else ()), rows
+    )
 
 
 def _whole(count: float | None) -> Value:

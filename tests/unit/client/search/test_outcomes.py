@@ -24,7 +24,7 @@ from benchrun_client.contract import (
     stage_shape,
 )
 from benchrun_client.search.bisection import Position, load_result, outcome_of
-from benchrun_client.stage_record import RawStage, record_of
+from benchrun_client.stage_record import RawStage, Thought, record_of
 from truth_kit.searches import case_of, simulated
 from unit.client.plans import raw_stage
 from unit.client.search.searches import search
@@ -305,3 +305,18 @@ def test_a_few_late_requests_close_together_do_not_hide_that_the_limit_is_kept()
             decided(sample, 90, case.limit_ms, one_stretch=False).outcome
         )
     assert outcomes.count("Met") == 12
+
+
+@pytest.mark.parametrize(
+    ("metric", "values"),
+    [("TTFRT", [0.1, None]), ("TTFAT", [0.15, 0.2]), ("TTFT", [0.1, 0.2])],
+)
+def test_reasoning_and_answers_are_held_against_their_own_limits(
+    metric: str, values: list[float | None]
+) -> None:
+    raw = stage(100, 200)
+    sent = raw.instants.sent[0]
+    raw.instants.thoughts[0] = Thought(sent + 0.1, sent + 0.15, 3)
+    plan = search(objectives=(limit(metric, "50", 1000),))
+    found = load_result(plan, LOOK, raw).values[metric]
+    assert found == [value and value * 1e6 for value in values]

@@ -2,23 +2,32 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.access import key_access
-from benchrun_client.contract import Api
+from benchrun_client.contract import (
+    Adapter,
+    Api,
+    KindOfRequest,
+    RequestFields,
+    SamplingParams,
+)
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import HttpAnswer, open_session
 from benchrun_client.server.first_request import (
     MAX_WORDS_OF_SERVER,
     Completion,
+    adapters_missing,
     canary_failure,
     send_canary,
     served_models,
     words_of,
 )
 from hypothesis import given, strategies as st
+from unit.client.plans import plan
 from unit.client.servers import Handler, answering, serving
 from unit.effects.raw_server import BROKEN, sending
 
@@ -48,6 +57,14 @@ def redirecting(location: str) -> Handler:
     return redirect
 
 
+def kind_of_api(api: Api, **changes: Any) -> KindOfRequest:
+    """Return greedy requests with nothing else in them."""
+    usual = KindOfRequest(
+        api, SamplingParams().body(), adapter=None, ignore_eos=False
+    )
+    return usual._replace(**changes)
+
+
 async def canary(handler: Handler, *, api: Api = "Completions") -> None:
     async with (
         serving(v1_completions=handler, v1_chat_completions=handler) as url,
@@ -56,7 +73,7 @@ async def canary(handler: Handler, *, api: Api = "Completions") -> None:
         await send_canary(
             session,
             url,
-            api=api,
+            kind=kind_of_api(api),
             model="tiny",
             run_uid="run-1",
             served=("big", "small"),
@@ -79,6 +96,60 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
         api == "Chat",
         api == "Completions",
     )
+
+
+FIELDS = RequestFields(
+    thinking=False,
+    extra='{"seed":7}',
+    adapters=(Adapter(name="sql", percent=50),),
+)
+
+
+def thinking_plan() -> Any:
+    """Return a plan whose stages turn thinking off and ask for an adapter."""
+    usual = plan()
+    changes = {"api": "Chat", "fields": FIELDS}
+    stages = tuple(each.model_copy(update=changes) for each in usual.stages)
+    return usual.model_copy(update={"stages": stages})
+
+
+async def test_the_canary_says_what_the_load_says() -> None:
+    requests: list[dict[str, Any]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        requests.append(await request.json())
+        return web.Response(text=TOKENS["Chat"], content_type="text/event-stream")
+
+    kinds = thinking_plan().kinds_of_requests
+    async with (
+        serving(v1_chat_completions=answer) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        for kind in kinds:
+            await send_canary(
+                session, url, kind=kind, model="tiny", run_uid="r", served=()
+            )
+    assert [each["model"] for each in requests] == ["tiny", "sql"]
+    for each in requests:
+        assert each["seed"] == 7
+        assert each["chat_template_kwargs"]["enable_thinking"] is False
+
+
+@pytest.mark.parametrize(
+    ("served", "is_missing"),
+    [(("tiny", "sql"), False), (("tiny",), True), ((), False)],
+    ids=["listed", "not listed", "no list"],
+)
+def test_an_adapter_that_the_server_does_not_list_is_told_before_load(
+    served: tuple[str, ...], is_missing: bool
+) -> None:
+    kinds = thinking_plan().kinds_of_requests
+    failure = adapters_missing(kinds, served, where="http://llm")
+    assert (failure is not None) == is_missing
+    if failure is not None:
+        assert failure.reason == "ModelNotServed"
+        assert failure.message.startswith("http://llm/v1/models does not list the")
+        assert "sql" in failure.message
 
 
 @pytest.mark.parametrize(
@@ -429,7 +500,12 @@ async def test_half_an_answer_to_the_canary_is_a_reason_with_words(
             RunFailure, match=r"/v1/completions: .+ on the first request"
         ) as failure:
             await send_canary(
-                session, url, api="Completions", model="m", run_uid="r", served=()
+                session,
+                url,
+                kind=kind_of_api("Completions"),
+                model="m",
+                run_uid="r",
+                served=(),
             )
     assert failure.value.reason == "CanaryFailed"
 
@@ -441,7 +517,12 @@ async def test_a_canary_that_is_not_answered_in_time_is_reported() -> None:
     ):
         with pytest.raises(RunFailure, match="on the first request") as failure:
             await send_canary(
-                session, url, api="Chat", model="m", run_uid="r", served=()
+                session,
+                url,
+                kind=kind_of_api("Chat"),
+                model="m",
+                run_uid="r",
+                served=(),
             )
     assert failure.value.message.startswith(f"{url}/v1/chat/completions: ")
 

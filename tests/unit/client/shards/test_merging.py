@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from benchrun_client.contract import (
+    AnswerCheck,
     CachedTokens,
     Connections,
     Distribution,
@@ -18,7 +19,7 @@ from benchrun_client.contract import (
     seal,
 )
 from benchrun_client.shards.merging import ShardedStage, figures_of, merged
-from benchrun_client.stage_record import Instants, RawStage, record_of
+from benchrun_client.stage_record import Instants, RawStage, Thought, record_of
 from hypothesis import given, strategies as st
 from unit.client.plans import raw_stage
 
@@ -434,3 +435,45 @@ def test_what_was_noted_of_streams_is_put_together_in_order_of_sending() -> None
         [*first.requests.ttft_us, *(7,) * count]
     )
     assert merged([first, second], TOGETHER).streams is None
+
+
+def thinking(tokens: int | None) -> StageRecord:
+    """Return a part whose first answer has reasoning."""
+    raw = raw_stage(scalars=NAMES)
+    sent = raw.instants.sent[0]
+    raw.instants.thoughts[0] = Thought(sent + 0.1, sent + 0.15, tokens)
+    return record_of(raw)
+
+
+def test_reasoning_in_one_part_only_is_put_together_with_answers_without() -> None:
+    plain_part, _ = parts()
+    whole = merged([thinking(3), plain_part], TOGETHER).requests
+    rows = zip(
+        whole.reasoning_us, whole.answer_us, whole.ttft_us, whole.ok, strict=True
+    )
+    assert sorted(row for row in rows if row[3]) == [
+        (0, 100_000, 100_000, 1),
+        (100_000, 150_000, 100_000, 1),
+    ]
+    assert sum(whole.reasoning_tokens) == 3
+    unknown = merged([thinking(None), thinking(3)], TOGETHER).requests
+    assert (len(unknown.reasoning_us), unknown.reasoning_tokens) == (4, ())
+    assert merged([plain_part, plain_part], TOGETHER).requests.reasoning_us == ()
+
+
+def test_answers_that_were_checked_are_added() -> None:
+    first, second = (
+        part.model_copy(update={"answers": answers})
+        for part, answers in zip(
+            parts(),
+            (
+                AnswerCheck(checked=3, broken=0),
+                AnswerCheck(checked=4, broken=1, where="$: type"),
+            ),
+            strict=True,
+        )
+    )
+    assert merged([first, second], TOGETHER).answers == AnswerCheck(
+        checked=7, broken=1, where="$: type"
+    )
+    assert merged(parts(), TOGETHER).answers is None

@@ -244,9 +244,9 @@ def test_the_first_token_of_a_chat_is_its_first_content() -> None:
     notes = StreamNotes()
     chunks = [f"data: {p}\n\n".encode() for p in (role(), token(" a", api="Chat"))]
     assert texts(
-        read(*chunks, b"data: [DONE]\n\n", notes=notes, clock=iter([7.0]))
+        read(*chunks, b"data: [DONE]\n\n", notes=notes, clock=iter([7.0, 8.0]))
     ) == [" a"]
-    assert notes.first_chunk_at == 7.0
+    assert (notes.first_chunk_at, notes.first_answer_at) == (7.0, 8.0)
 
 
 @pytest.mark.parametrize(

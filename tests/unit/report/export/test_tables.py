@@ -326,3 +326,44 @@ def test_token_counts_of_requests_add_up_to_those_of_the_stage() -> None:
     tokens = [each["output_tokens"] for each in rows(request_table(run(record)))]
     answered = list(compress(tokens, record.requests.ok))
     assert sum(answered) == stages(run(record))[CHAT]["total_output_tokens"]  # type: ignore[arg-type]
+
+
+THINKING = ("ttfrt_ms", "ttfat_ms", "reasoning_tokens")
+
+
+def test_reasoning_has_columns_where_an_answer_has_some() -> None:
+    whole = measured(CHAT)
+    count = len(whole.requests.ok)
+    columns = whole.requests.model_copy(
+        update={
+            "reasoning_us": (*whole.requests.ttft_us[:-1], 0),
+            "answer_us": (
+                0,
+                *whole.requests.e2el_us[1:-1],
+                whole.requests.ttft_us[-1],
+            ),
+            "reasoning_tokens": (*(3,) * (count - 1), 0),
+        }
+    )
+    exported = run(whole.model_copy(update={"requests": columns}))
+    table = [
+        each for each in rows(request_table(exported)) if each["stage"] == CHAT
+    ]
+    assert [table[0][name] for name in THINKING] == [table[0]["ttft_ms"], None, 3]
+    assert [table[1][name] for name in THINKING] == [
+        table[1]["ttft_ms"],
+        table[1]["e2el_ms"],
+        3,
+    ]
+    assert [table[-1][name] for name in THINKING] == [None, table[-1]["ttft_ms"], 0]
+    row_of_stage = stages(exported)[CHAT]
+    assert row_of_stage["total_reasoning_tokens"] == 3 * (count - 1)
+    assert row_of_stage["unanswered"] == 1
+    assert row_of_stage["mean_ttfat_ms"] is not None
+
+
+def test_without_reasoning_there_is_no_column_for_it() -> None:
+    assert set(THINKING).isdisjoint(rows(request_table(run()))[0])
+    assert not [
+        name for name in stages()[CHAT] if "reasoning" in name or "ttfa" in name
+    ]

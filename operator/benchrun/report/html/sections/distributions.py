@@ -4,18 +4,20 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from benchrun.api import LatencyDistribution
-from benchrun.measure import LATENCIES, Latency, rounded
+from benchrun.measure import rounded
 from benchrun.report import html
 from benchrun.report.html import ChartSpec, Curve, Reported, theme
 from benchrun.report.tables import Rows, figure
 
 MAX_LINES = len(theme.RAMP)  # Most lines of a chart: more could not be told apart.
 T = TypeVar("T")
-TITLES: dict[Latency, str] = {
+TITLES: dict[str, str] = {
     "ttft": "TTFT: time to the first token",
     "tpot": "TPOT: time for each token after the first",
     "itl": "ITL: time between tokens",
     "e2el": "E2EL: time for the whole request",
+    "ttfrt": "TTFRT: time to the first token of reasoning",
+    "ttfat": "TTFAT: time to the first token of the answer",
 }
 # Shares marked with thin lines: the median and the 99th percentile.
 MARKED_SHARES = (
@@ -65,7 +67,7 @@ def evenly(items: Sequence[T], at_most: int) -> list[T]:
 
 
 def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
-    pools = {latency: _pools(run, curve, latency) for latency in LATENCIES}
+    pools = {latency: _pools(run, curve, latency) for latency in TITLES}
     charts = tuple(
         _chart(curve, latency, found) for latency, found in pools.items() if found
     )
@@ -90,7 +92,7 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
 
 
 def _pools(
-    run: Reported, curve: Curve, latency: Latency
+    run: Reported, curve: Curve, latency: str
 ) -> dict[str, LatencyDistribution]:
     """Return the distributions of a latency by load, with the lowest load first."""
     return {
@@ -101,7 +103,7 @@ def _pools(
 
 
 def _chart(
-    curve: Curve, latency: Latency, pools: Mapping[str, LatencyDistribution]
+    curve: Curve, latency: str, pools: Mapping[str, LatencyDistribution]
 ) -> html.Chart:
     shown = evenly(list(pools.items()), MAX_LINES)
     lines = {load: cdf_points(pool) for load, pool in shown}
@@ -115,7 +117,7 @@ def _chart(
 
 
 def _table(
-    curve: Curve, latency: Latency, pools: Mapping[str, LatencyDistribution]
+    curve: Curve, latency: str, pools: Mapping[str, LatencyDistribution]
 ) -> html.Table:
     counted = "requests" if latency != "itl" else "gaps"
     headers = (

@@ -1,0 +1,133 @@
+"""What requests say beside prompt and sampling: the body, the adapters, and the answers' schema."""
+
+from collections import Counter
+
+import pytest
+from benchrun_client.answer_schema import MAX_CHECKED, checked, sampled
+from benchrun_client.contract import Adapter, AnswerCheck, RequestFields, json_text
+
+SCHEMA = {
+    "type": "object",
+    "required": ["age"],
+    "properties": {"age": {"type": "integer"}},
+}
+
+
+def test_a_body_has_only_what_is_set() -> None:
+    assert RequestFields().body() == {}
+    fields = RequestFields(
+        thinking=False,
+        template_arguments=json_text({"effort": "low"}),
+        answer_schema=json_text(SCHEMA),
+        tools=json_text([{"type": "function"}]),
+        priority=3,
+        extra=json_text({"seed": 7}),
+    )
+    assert fields.body() == {
+        "chat_template_kwargs": {
+            "enable_thinking": False,
+            "thinking": False,
+            "effort": "low",
+        },
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": SCHEMA, "strict": True},
+        },
+        "tools": [{"type": "function"}],
+        "priority": 3,
+        "seed": 7,
+    }
+
+
+def test_fields_survive_as_json() -> None:
+    fields = RequestFields(thinking=True, adapters=(Adapter(name="a", percent=5),))
+    text = fields.model_dump_json()
+    assert RequestFields.model_validate_json(text) == fields
+    assert "tools" not in text
+
+
+@pytest.mark.parametrize("requests", [1, 7, 10, 1000])
+def test_adapters_get_their_shares_as_exactly_as_whole_requests_allow(
+    requests: int,
+) -> None:
+    shares = {"a": 33, "b": 50, "base": 17}
+    adapters = tuple(Adapter(name=n, percent=shares[n]) for n in ("a", "b"))
+    fields = RequestFields(adapters=adapters)
+    models = fields.models("base", requests, seed=1)
+    assert len(models) == requests
+    counts = Counter(models)
+    for name, percent in shares.items():
+        assert abs(counts[name] - requests * percent / 100) < 1
+    assert models == fields.models("base", requests, seed=1)
+
+
+def test_another_seed_orders_adapters_otherwise() -> None:
+    fields = RequestFields(adapters=(Adapter(name="a", percent=50),))
+    orders = {tuple(fields.models("base", 40, seed=seed)) for seed in range(5)}
+    assert len(orders) == 5
+
+
+def test_without_adapters_every_request_is_for_the_model() -> None:
+    assert tuple(RequestFields().models("base", 3, seed=1)) == ("base",) * 3
+
+
+# ---- the answers
+
+
+@pytest.mark.parametrize(
+    ("answers", "found"),
+    [
+        ((), AnswerCheck(checked=0, broken=0)),
+        (('{"age": 1}',), AnswerCheck(checked=1, broken=0)),
+        (
+            ('{"age": 1}', '{"age": "x"}', "{}"),
+            AnswerCheck(checked=3, broken=2, where="$.age: type"),
+        ),
+        (
+            ("Sure! {",),
+            AnswerCheck(checked=1, broken=1, where="the whole: it is not JSON"),
+        ),
+        (
+            ("[" * 5000,),
+            AnswerCheck(checked=1, broken=1, where="the whole: it is not JSON"),
+        ),
+    ],
+)
+def test_answers_are_checked_without_telling_their_words(
+    answers: tuple[str, ...], found: AnswerCheck
+) -> None:
+    assert checked(answers, json_text(SCHEMA)) == found
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pytest.param({"type": 5}, id="no schema"),
+        pytest.param({"$ref": "http://localhost:1/x.json"}, id="elsewhere"),
+        pytest.param({"$ref": "#/nowhere"}, id="nowhere"),
+    ],
+)
+def test_a_schema_that_cannot_be_read_checks_nothing(
+    schema: dict[str, object],
+) -> None:
+    assert checked(('{"age": 1}',), json_text(schema)) is None
+
+
+def test_an_expression_that_takes_for_ever_is_not_tried() -> None:
+    schema = {"type": "string", "pattern": "^(a+)+$"}
+    found = checked(('"' + "a" * 60 + '!"',), json_text(schema))
+    assert found == AnswerCheck(checked=1, broken=0)
+
+
+def test_only_answers_that_the_model_ended_are_a_sample() -> None:
+    texts = ["a", "b", "c", "x" * 40_000]
+    found = sampled(texts, [True, False, True, True], [True, True, False, True])
+    assert found == ("a",)
+
+
+def test_a_sample_is_bounded_and_spread() -> None:
+    texts = [str(n) for n in range(1000)]
+    found = sampled(texts, [True] * 1000, [True] * 1000)
+    assert len(found) == MAX_CHECKED
+    assert (found[0], found[-1]) == ("0", "999")
+    assert len(set(found)) == MAX_CHECKED
