@@ -23,6 +23,7 @@ from benchrun.judge.rules import (
     steady_state,
     warm_up,
 )
+from benchrun.judge.rules.inputs import Needs
 from benchrun.judge.rules.rule import (
     Evidence,
     Found,
@@ -72,6 +73,23 @@ SENTENCES: Mapping[Code, rule.Sentence] = {
     **scraping.SENTENCES,
     **rule.SENTENCES,
 }
+NEEDS: Mapping[Code, Needs] = {
+    **failures_and_tokens.NEEDS,
+    **sample_size.NEEDS,
+    **server_identity.NEEDS,
+    **kv_cache.NEEDS,
+    **replicas.NEEDS,
+    **hardware.NEEDS,
+    **load.NEEDS,
+    **client.NEEDS,
+    **warm_up.NEEDS,
+    **steady_state.NEEDS,
+    **scraping.NEEDS,
+    **rule.NEEDS,
+}
+"""What the rule of each code reads."""
+if _untold := set(Code) - NEEDS.keys():
+    raise TypeError(f"no NEEDS are declared for {', '.join(sorted(_untold))}")
 
 
 def evidence_sentence(code: Code, evidence: Evidence) -> str:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -494,4 +495,12 @@ SENTENCES: Mapping[Code, Sentence] = {
         "{processes} client processes started up to {apartMs} ms apart, clock "
         "error included (threshold {suspectMs} ms)."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.CLIENT_SATURATED: needs(Input.CLIENT, also=(Input.SERVER_COUNTERS,)),
+    Code.PATH_SLOW: needs(Input.PATH),
+    Code.FRONTEND_SATURATED: needs(Input.TIMES, Input.SERVER_COUNTERS),
+    Code.CLIENT_SERVER_GAP: needs(Input.TIMES, Input.SERVER_COUNTERS),
+    Code.CLIENT_THROTTLED: needs(Input.CLIENT),
+    Code.SHARDS_OUT_OF_STEP: needs(Input.SHARDS),
 }
