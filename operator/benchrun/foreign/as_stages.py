@@ -33,8 +33,8 @@ def stage_facts(
     """Return the facts of a measurement that another tool made."""
     columns = _columns(stage)
     ends = [a + b for a, b in zip(columns.start_us, columns.e2el_us, strict=True)]
-    seconds = stage.seconds if stage.seconds is not None else max(ends) / 1e6
     sent = stage.requests
+    seconds = max(ends) / 1e6 if sent is not None else stage.seconds or 0.0
     load = stage.load or AtOnceLoad()
     record = StageRecord(
         run_uid="",

@@ -5,17 +5,15 @@ Known from vLLM 0.32; the file does not name its version.
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 
 from benchrun_client.contract import (
     MAX_REQUESTS_A_STAGE,
     AtOnceLoad,
     Load,
-    RateLoad,
     UsersLoad,
-    spelled,
 )
 
+from benchrun.foreign import rows
 from benchrun.foreign.document import Part
 from benchrun.foreign.model import (
     WHOLE,
@@ -144,15 +142,9 @@ def _load(part: Part) -> tuple[Load | None, str]:
     a_second = rate.number(least=1e-6, most=1e6)
     shape = part.find("burstiness")
     burstiness = 1.0 if shape is None else shape.number(least=1e-6, most=1e6)
-    return RateLoad(
-        requests_per_second=_decimal(a_second),
-        burstiness=_decimal(burstiness),
-        max_concurrency=users,
+    return rows.rate_load(
+        a_second, burstiness=rows.decimal(burstiness), cap=users
     ), ""
-
-
-def _decimal(value: float) -> str:
-    return spelled(Decimal(f"{value:.6g}"))
 
 
 def _errors(part: Part) -> Counter[str] | None:
@@ -168,41 +160,39 @@ def _requests(part: Part, answered: int) -> Requests | None:
     if part.find("start_times") is None or part.find("latencies") is None:
         return None
     starts = _column(part, "start_times", seconds=True, most=1e10)
-    rows = len(starts)
+    sent = len(starts)
     columns = {
-        name: _column(part, name, seconds=seconds, rows=rows)
+        name: _column(part, name, seconds=seconds, entries=sent)
         for name, seconds in (
             ("ttfts", True),
             ("latencies", True),
+            ("queue_times", True),
             ("input_lens", False),
             ("output_lens", False),
         )
+        if name != "queue_times" or part.find(name) is not None
     }
-    errors = [each.text() for each in part.at("errors").items(most=rows)]
+    errors = [each.text() for each in part.at("errors").items(most=sent)]
     ok = [
         not error and latency > 0
         for error, latency in zip(errors, columns["latencies"], strict=False)
     ]
-    if len(errors) != rows or sum(ok) != answered:
+    if len(errors) != sent or sum(ok) != answered:
         raise part.at("errors").wrong(
-            f"and latencies have {sum(ok)} answered requests of {rows}, completed says {answered}"
+            f"and latencies have {sum(ok)} answered requests of {sent}, completed says {answered}"
         )
-    order = sorted(range(rows), key=starts.__getitem__)
+    order = sorted(range(sent), key=starts.__getitem__)
     first = starts[order[0]] if order else 0
-    queued = part.find("queue_times")
+    queued = columns.get("queue_times")
     return Requests(
         ok=[ok[i] for i in order],
         start_us=[starts[i] - first for i in order],
         ttft_us=[columns["ttfts"][i] for i in order],
         e2el_us=[columns["latencies"][i] for i in order],
-        queue_us=None
-        if queued is None
-        else [
-            _column(part, "queue_times", seconds=True, rows=rows)[i] for i in order
-        ],
+        queue_us=None if queued is None else [queued[i] for i in order],
         input_tokens=[columns["input_lens"][i] for i in order],
         output_tokens=[columns["output_lens"][i] for i in order],
-        gaps_us=_gaps(part, rows),
+        gaps_us=_gaps(part, sent),
     )
 
 
@@ -211,7 +201,7 @@ def _column(
     key: str,
     *,
     seconds: bool,
-    rows: int | None = None,
+    entries: int | None = None,
     most: float = MAX_SECONDS,
 ) -> list[int]:
     """Return a column of seconds in microseconds, or one of counts."""
@@ -220,17 +210,17 @@ def _column(
         round(1e6 * each.number(most=most)) if seconds else each.count(most=10**9)
         for each in column.items(most=MAX_REQUESTS_A_STAGE)
     ]
-    if rows is not None and len(values) != rows:
-        raise column.wrong(f"has {len(values)} entries, start_times has {rows}")
+    if entries is not None and len(values) != entries:
+        raise column.wrong(f"has {len(values)} entries, start_times has {entries}")
     return values
 
 
-def _gaps(part: Part, rows: int) -> list[int] | None:
+def _gaps(part: Part, answers: int) -> list[int] | None:
     column = part.find("itls")
     if column is None:
         return None
     gaps: list[int] = []
-    for answer in column.items(most=rows):
+    for answer in column.items(most=answers):
         gaps += [
             round(1e6 * gap.number(most=MAX_SECONDS))
             for gap in answer.items(most=MAX_GAPS - len(gaps))

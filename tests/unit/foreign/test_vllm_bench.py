@@ -76,7 +76,8 @@ def test_rules_answer_found_not_found_and_cannot_be_known() -> None:
 
 def test_a_load_point_is_not_valid_where_rules_could_not_be_asked() -> None:
     def long(content: dict[str, Any]) -> None:
-        content["duration"] = 12.0
+        for column in ("ttfts", "latencies", "start_times", "queue_times"):
+            content[column] = [7 * each for each in content[column]]
 
     found = judge(stages(long))
     assert found.verdict == "Unknown"
