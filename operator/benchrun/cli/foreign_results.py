@@ -42,9 +42,9 @@ def judge_files(
         stages = reader.read(
             [_source(path, reader) for path in _paths(names, reader)]
         )
+        found = judged.judged(stages, limits, severities)
     except document.Unreadable as error:
         raise errors.CommandError(str(error)) from error
-    found = judged.judged(stages, limits, severities)
     if options.output == "json":
         print(json.dumps(as_json(tool, found), indent=2))
     else:

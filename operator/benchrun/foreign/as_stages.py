@@ -17,10 +17,12 @@ from benchrun_client.contract import (
     StageRecord,
 )
 
+from benchrun.foreign.document import Unreadable
 from benchrun.foreign.model import ForeignStage, Requests
 from benchrun.judge.rules.rule import StageFacts, Thresholds
 from benchrun.judge.stage_facts import ExpectedStage
 
+MAX_SECONDS = 1e7  # Longest measurement: some 100 days.
 MAX_ERRORS = 8  # Most different errors that a record keeps.
 NO_DIGEST = "0" * 64
 """Digest of the prompts. All stages have the same: no file says whether prompts differed, and
@@ -31,10 +33,13 @@ def stage_facts(
     stage: ForeignStage, stage_id: str, sequence: int, thresholds: Thresholds
 ) -> StageFacts:
     """Return the facts of a measurement that another tool made."""
-    columns = _columns(stage)
-    ends = [a + b for a, b in zip(columns.start_us, columns.e2el_us, strict=True)]
     sent = stage.requests
-    seconds = max(ends) / 1e6 if sent is not None else stage.seconds or 0.0
+    seconds = (stage.seconds or 0.0) if sent is None else _seconds(stage.file, sent)
+    columns = _columns(stage)
+    if not columns.ok:
+        raise Unreadable(
+            f"{stage.file}: has no requests; give a file of a measurement"
+        )
     load = stage.load or AtOnceLoad()
     record = StageRecord(
         run_uid="",
@@ -44,7 +49,7 @@ def stage_facts(
         load=load,
         prompts_digest=NO_DIGEST,
         engine=LoadEngineVersion(
-            name=stage.tool, version=stage.version or "", trust_env=False
+            name=stage.tool, version=(stage.version or "")[:60], trust_env=False
         ),
         first_send_unix_us=0,
         last_receive_unix_us=round(1e6 * seconds),
@@ -65,6 +70,18 @@ def stage_facts(
         scrape_interval_seconds=1.0,
     )
     return StageFacts(record, expected, thresholds)
+
+
+def _seconds(file: str, sent: Requests) -> float:
+    """Return the time from the first send to the last answer. Raises Unreadable if too long."""
+    ends = (a + b for a, b in zip(sent.start_us, sent.e2el_us, strict=True))
+    seconds = max(ends, default=0) / 1e6
+    if seconds > MAX_SECONDS:
+        raise Unreadable(
+            f"{file}: its requests span {seconds:g} s, more than {MAX_SECONDS:g}; "
+            "give a file of one measurement"
+        )
+    return seconds
 
 
 def _columns(stage: ForeignStage) -> RequestColumns:

@@ -22,6 +22,7 @@ from benchrun.api import (
     worst_verdict,
 )
 from benchrun.foreign.as_stages import stage_facts
+from benchrun.foreign.document import Unreadable
 from benchrun.foreign.model import ForeignStage
 from benchrun.judge.rules import all_rules
 from benchrun.judge.rules.inputs import Input
@@ -34,6 +35,7 @@ from benchrun.judge.rules.rule import (
     overridden,
 )
 
+MAX_MEASUREMENTS = 1000  # Most measurements that are judged together.
 PERCENTILES = ("50", "90", "95", "99")
 AnswerWord = Literal["Found", "NotFound", "CannotBeKnown"]
 ASKED = tuple(code for code in Code if code is not Code.NOT_CHECKED)
@@ -85,8 +87,14 @@ def judged(
 ) -> Judged:
     """Judge measurements; those of one tool, model and load are repeats of a load point.
 
-    `severities` replace those that the rules give.
+    `severities` replace those that the rules give. Raises Unreadable for measurements without
+    requests, and for too many.
     """
+    if len(stages) > MAX_MEASUREMENTS:
+        raise Unreadable(
+            f"{stages[0].file}: {len(stages)} measurements are more than {MAX_MEASUREMENTS}; "
+            "judge them in several calls"
+        )
     contexts = [
         (_context(id_, of, thresholds), of) for id_, of in _by_load(stages).items()
     ]

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from benchrun.foreign import guidellm, vllm_bench
+from benchrun.foreign import aiperf, guidellm, vllm_bench
 from benchrun.foreign.model import Reader
 
 READERS: Mapping[str, Reader] = {
-    each.tool: each for each in (vllm_bench.READER, guidellm.READER)
+    each.tool: each for each in (vllm_bench.READER, guidellm.READER, aiperf.READER)
 }

@@ -83,7 +83,9 @@ def _stage(part: Part) -> ForeignStage:
         load=load,
         load_unknown=why,
         answered=answered,
-        failed=planned - answered if failed is None else failed.count(),
+        failed=max(0, planned - answered)
+        if failed is None
+        else failed.count(most=MAX_REQUESTS_A_STAGE),
         seconds=part.at("duration").number(most=MAX_SECONDS),
         figures=list(_figures(part, definitions)),
         definitions=definitions,
