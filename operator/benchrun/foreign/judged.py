@@ -4,7 +4,7 @@ A rule is asked if all is known that it reads (`NEEDS`). Otherwise its answer is
 known, with what is missing; it is never "not found".
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -108,12 +108,11 @@ def judged(
             each for each in every if all_rules.NEEDS[each.code].can_find(known)
         ]
         unchecked = [each for each in believed if isinstance(each, NotChecked)]
-        found = overridden(
-            [each for each in believed if isinstance(each, StageFinding)],
-            severities,
-        )
+        raw = [each for each in believed if isinstance(each, StageFinding)]
+        found = overridden(raw, severities)
         findings += found
-        answers = _answers([*found, *unchecked], of, known)
+        off = {each.code for each in raw} - {each.code for each in found}
+        answers = _answers([*found, *unchecked], of, known, off)
         load_points.append(_load_point(context, of, found, answers))
     verdict = worst_verdict(each.verdict for each in load_points) or "Unknown"
     if verdict == "Valid" and any(
@@ -199,7 +198,9 @@ def _answers(
     found: Sequence[StageFinding | NotChecked],
     stages: Sequence[ForeignStage],
     known: frozenset[Input],
+    off: Collection[Code],
 ) -> list[Answer]:
+    """Return the answer of every rule; what `off` has was found, and has no severity."""
     remedies = {Input.REPEATS: REPEAT}
     for stage in stages:
         remedies |= stage.absent
@@ -211,6 +212,8 @@ def _answers(
         missing = all_rules.NEEDS[code].missing(known)
         if findings:
             answers.append(_finding(findings))
+        elif code in off:
+            answers.append(Answer(code, "Found", None, "its severity is Off"))
         elif missing:
             needed = {each: remedies.get(each, "") for each in missing}
             what = "; ".join(each.what for each in missing)

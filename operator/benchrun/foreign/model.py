@@ -80,6 +80,8 @@ class ForeignStage:
         found = {Input.OUTCOMES}
         if self.load is not None:
             found.add(Input.LOAD)
+            if not self.load.capped:
+                found.add(Input.CLIENT_QUEUE)  # Nothing holds requests back.
         if self.errors is not None or not self.failed:
             found.add(Input.ERRORS)
         if (sent := self.requests) is not None:

@@ -52,6 +52,16 @@ def test_a_severity_holds() -> None:
     assert main([*command, "--severity", "WindowTooShort=Invalid"]) == 4
 
 
+def test_what_is_off_is_no_finding_and_still_found(capsys: Capture) -> None:
+    command = ["judge", "--from", "vllm", str(VLLM), "-o", "json"]
+    assert main([*command, "--severity", "WindowTooShort=Off"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["code"] for each in found["findings"]] == ["TooFewSamples"]
+    rules = {each["code"]: each for each in found["loadPoints"][0]["rules"]}
+    off = rules["WindowTooShort"]
+    assert (off["answer"], off["severity"]) == ("Found", None)
+
+
 def test_a_threshold_holds(capsys: Capture) -> None:
     command = ["judge", "--from", "vllm", str(VLLM), "-o", "json"]
     assert main([*command, "--threshold", "window-seconds=1"]) == 0

@@ -497,10 +497,31 @@ SENTENCES: Mapping[Code, Sentence] = {
     ),
 }
 NEEDS: Mapping[Code, Needs] = {
-    Code.CLIENT_SATURATED: needs(Input.CLIENT, also=(Input.SERVER_COUNTERS,)),
-    Code.PATH_SLOW: needs(Input.PATH),
-    Code.FRONTEND_SATURATED: needs(Input.TIMES, Input.SERVER_COUNTERS),
-    Code.CLIENT_SERVER_GAP: needs(Input.TIMES, Input.SERVER_COUNTERS),
+    Code.CLIENT_SATURATED: needs(
+        Input.CLIENT,
+        Input.LOAD,
+        Input.TIMES,
+        Input.CLIENT_QUEUE,
+        Input.OUTPUT_TOKENS,
+        also=(Input.SERVER_COUNTERS, Input.PATH),
+    ),
+    Code.PATH_SLOW: needs(Input.PATH, Input.CLIENT, Input.TIMES),
+    Code.FRONTEND_SATURATED: needs(
+        Input.TIMES,
+        Input.CLIENT_QUEUE,
+        Input.OUTPUT_TOKENS,
+        Input.SERVER_COUNTERS,
+        Input.CLIENT,
+        Input.PATH,
+    ),
+    Code.CLIENT_SERVER_GAP: needs(
+        Input.TIMES,
+        Input.CLIENT_QUEUE,
+        Input.OUTPUT_TOKENS,
+        Input.SERVER_COUNTERS,
+        Input.CLIENT,
+        Input.PATH,
+    ),
     Code.CLIENT_THROTTLED: needs(Input.CLIENT),
     Code.SHARDS_OUT_OF_STEP: needs(Input.SHARDS),
 }

@@ -505,7 +505,10 @@ NEEDS: Mapping[Code, Needs] = {
     ),
     Code.STREAM_TRUNCATED: needs(Input.OUTCOMES, Input.STREAM_ENDS),
     Code.TOKEN_COUNTS_DISAGREE: needs(
-        Input.OUTCOMES, Input.OUTPUT_TOKENS, Input.SERVER_COUNTERS
+        Input.OUTCOMES,
+        Input.OUTPUT_TOKENS,
+        Input.ASKED_TOKENS,
+        Input.SERVER_COUNTERS,
     ),
     Code.CHUNKS_ARE_NOT_TOKENS: needs(
         Input.OUTCOMES, Input.OUTPUT_TOKENS, Input.GAPS

@@ -332,7 +332,7 @@ SENTENCES: Mapping[Code, Sentence] = {
     ),
 }
 NEEDS: Mapping[Code, Needs] = {
-    Code.RATE_NOT_ACHIEVED: needs(Input.LOAD, Input.TIMES),
+    Code.RATE_NOT_ACHIEVED: needs(Input.LOAD, Input.TIMES, Input.CLIENT_QUEUE),
     Code.CONCURRENCY_NOT_REACHED: needs(Input.OUTCOMES, Input.LOAD, Input.TIMES),
     Code.USERS_IN_STEP: needs(Input.OUTCOMES, Input.LOAD, Input.TIMES),
     Code.QUEUE_WAIT_HIDDEN: needs(Input.LOAD, Input.TIMES, Input.CLIENT_QUEUE),

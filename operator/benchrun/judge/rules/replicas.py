@@ -345,5 +345,5 @@ NEEDS: Mapping[Code, Needs] = {
     Code.REPLICAS_UNEQUAL: needs(Input.SERVER_IDENTITY, Input.SERVER_COUNTERS),
     Code.LOAD_UNEVEN: needs(Input.SERVER_COUNTERS),
     Code.ROLE_IDLE: needs(Input.SERVER_SAMPLES),
-    Code.PROXY_SATURATED: needs(Input.SERVER_COUNTERS),
+    Code.PROXY_SATURATED: needs(Input.SERVER_COUNTERS, Input.TIMES),
 }

@@ -509,6 +509,7 @@ NEEDS: Mapping[Code, Needs] = {
         Input.OUTCOMES,
         Input.LOAD,
         Input.TIMES,
+        Input.CLIENT_QUEUE,
         Input.OUTPUT_TOKENS,
         also=(Input.GAPS,),
     ),
