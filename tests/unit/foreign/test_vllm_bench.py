@@ -92,6 +92,11 @@ def test_without_requests_the_remedy_is_to_save_them() -> None:
     needed = found["NotSteadyState"].needed or {}
     assert "--save-detailed" in needed[Input.TIMES]
     assert (load_point.steady, load_point.intervals) == ({}, {})
+    assert load_point.verdict == "Unknown"  # Nothing was found in zeros.
+    assert {each.answer for each in load_point.answers} == {
+        "NotFound",
+        "CannotBeKnown",
+    }
 
 
 def test_repeats_are_judged_together() -> None:
