@@ -166,7 +166,7 @@ def _load(config: Part) -> tuple[Load | None, str]:
     phases = [
         each
         for each in config.at("phases").items(most=MAX_PHASES)
-        if (kind := each.find("kind")) is None or kind.value == "profiling"
+        if (purpose := each.find("kind")) is None or purpose.value == "profiling"
     ]
     if len(phases) != 1:
         return (

@@ -276,7 +276,7 @@ def _steady(
         each for each in measure.LATENCIES if each != "itl" or Input.GAPS in known
     ]
     figures = measure.plateau_metrics(steady, PERCENTILES, shown=shown)
-    samples = {name: context.answered[name] for name in shown}
+    samples: measure.Samples = {name: context.answered[name] for name in shown}
     sure = measure.percentile_intervals(samples, PERCENTILES, figures)
     known_figures = {
         key: value for key, value in figures.items() if value is not None

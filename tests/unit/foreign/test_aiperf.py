@@ -17,8 +17,9 @@ RECORDS = f"{FOLDER}/profile_export.jsonl"
 def records(change: Change | None = None) -> bytes:
     """Return the records, each changed."""
     lines = [json.loads(line) for line in text_of(RECORDS).splitlines()]
-    for line in lines if change is not None else ():
-        change(line)
+    if change is not None:
+        for line in lines:
+            change(line)
     return "\n".join(map(json.dumps, lines)).encode()
 
 
