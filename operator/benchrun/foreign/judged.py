@@ -241,7 +241,7 @@ def _load_point(
     found: Sequence[StageFinding],
     answers: Sequence[Answer],
 ) -> JudgedLoadPoint:
-    steady, intervals = _steady(context, _known(stages))
+    steady, intervals = _steady(context, stages)
     return JudgedLoadPoint(
         context.load_point.id,
         stages,
@@ -265,16 +265,18 @@ _STEADY_INPUTS = frozenset({Input.TIMES, Input.LOAD, Input.OUTPUT_TOKENS})
 
 
 def _steady(
-    context: LoadPointContext, known: frozenset[Input]
+    context: LoadPointContext, stages: Sequence[ForeignStage]
 ) -> tuple[Mapping[str, float], Mapping[str, Sequence[float]]]:
     """Return figures of the steady part with their intervals; empty where there is none."""
+    known = _known(stages)
     parts = [(stage.record, stage.steady_part) for stage in context.stages]
     steady = [(record, part) for record, part in parts if part is not None]
     if not known >= _STEADY_INPUTS or len(steady) < len(parts):
         return {}, {}
-    shown = [
-        each for each in measure.LATENCIES if each != "itl" or Input.GAPS in known
-    ]
+    hidden = frozenset[str]().union(*(stage.not_ours for stage in stages))
+    if Input.GAPS not in known:
+        hidden |= {"itl"}
+    shown = [each for each in measure.LATENCIES if each not in hidden]
     figures = measure.plateau_metrics(steady, PERCENTILES, shown=shown)
     samples: measure.Samples = {name: context.answered[name] for name in shown}
     sure = measure.percentile_intervals(samples, PERCENTILES, figures)

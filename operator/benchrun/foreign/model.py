@@ -69,6 +69,9 @@ class ForeignStage:
     figures: Sequence[Figure]
     definitions: Sequence[Definition]
     requests: Requests | None = None
+    not_ours: frozenset[str] = frozenset()
+    """Latencies that the requests have by another definition than ours: no figure is made of
+    them."""
     errors: Mapping[str, int] | None = None
     """How often each error occurred; None: the file has no errors."""
     absent: Mapping[Input, str] = field(default_factory=dict)

@@ -90,6 +90,9 @@ def _stage(part: Part) -> ForeignStage:
         figures=list(_figures(part, definitions)),
         definitions=definitions,
         requests=sent,
+        not_ours=frozenset(
+            each.theirs for each in definitions if each.ours is None
+        ),
         errors=_errors(part),
         absent=_ABSENT,
     )

@@ -156,6 +156,23 @@ def test_a_chat_has_another_ttft() -> None:
     assert figures["p99_ttft_ms"] is None
 
 
+def test_a_chat_at_a_rate_as_the_tool_wrote_it() -> None:
+    (stage,) = read("vllm", file=text_of("vllm-0.32-chat-rate-8.json"))
+    assert stage.load == RateLoad(requests_per_second="8")
+    figures = {each.theirs: each.ours for each in stage.figures}
+    assert (figures["mean_ttft_ms"], figures["request_throughput"]) == (
+        None,
+        "request_throughput",
+    )
+    judged = judge([stage])
+    steady = judged.load_points[0].steady
+    assert "p50_e2el_ms" in steady
+    assert not [key for key in steady if "ttft" in key or "tpot" in key]
+    found = answers(judged)
+    assert found["QueueWaitHidden"].answer == "NotFound"
+    assert found["RateNotAchieved"].answer != "CannotBeKnown"
+
+
 def test_a_backend_that_is_not_known_is_refused() -> None:
     (stage,) = stages(lambda content: content.update(backend="tensorrt-llm"))
     latencies = [each for each in stage.definitions if each.theirs != "throughput"]
