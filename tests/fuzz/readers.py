@@ -21,10 +21,15 @@ from benchrun.cli import (
     result_documents as result_files,
 )
 from benchrun.cli.finished_results import NamedRun, with_document
+from benchrun.cli.foreign_results import as_json
 from benchrun.decide.sweep.decide_sweep import decide as decide_sweep
 from benchrun.decide.sweep.sweep_state import SweepCollected, SweepFacts
 from benchrun.effects.errors import error_of
 from benchrun.effects.kubernetes_api import addresses_of
+from benchrun.foreign import document, judged, readers as foreign_readers
+from benchrun.foreign.document import Unreadable
+from benchrun.foreign.model import Source
+from benchrun.judge.thresholds import Thresholds
 from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import JobPart
 from benchrun.measure import cpu_values, decode, encode, gpu_values
@@ -425,6 +430,15 @@ def manifest_files(data: bytes) -> None:
                     check_object({**body, "kind": kind}, Known())
 
 
+def foreign_files(data: bytes) -> None:
+    """Result files of other tools, by every reader, and their judgement."""
+    for reader in foreign_readers.READERS.values():
+        with contextlib.suppress(Unreadable):
+            read = document.documents("file", data, remedy=reader.remedy)
+            stages = reader.read([Source("folder", read)])
+            as_json(reader.tool, judged.judged(stages, Thresholds()))
+
+
 READERS: dict[str, Callable[[bytes], None]] = {
     each.__name__: each
     for each in (
@@ -448,5 +462,6 @@ READERS: dict[str, Callable[[bytes], None]] = {
         profiler_traces,
         api_errors,
         manifest_files,
+        foreign_files,
     )
 }

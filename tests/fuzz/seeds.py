@@ -295,6 +295,12 @@ def _manifests() -> list[bytes]:
     )
 
 
+def _foreign() -> list[bytes]:
+    """Files of other tools; those of AIPerf's folder as the lines of one."""
+    of_folder = _files("foreign/files/*/*.json", "foreign/files/*/*.jsonl")
+    return [*_files("foreign/files/*.json"), b"\n".join(of_folder)]
+
+
 _SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "metrics_pages": _pages,
     "exporter_pages": _exporters,
@@ -316,4 +322,5 @@ _SEEDS: dict[str, Callable[[], list[bytes]]] = {
     "profiler_traces": _traces,
     "api_errors": _errors,
     "manifest_files": _manifests,
+    "foreign_files": _foreign,
 }

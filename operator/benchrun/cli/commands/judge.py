@@ -1,6 +1,7 @@
 """`benchrun judge NAME`: evaluate a finished run again, from its stored records.
 
-Thresholds and severities other than the run's own may be given.
+Thresholds and severities other than the run's own may be given. With `--from TOOL FILE...`, result
+files of another tool are judged instead.
 """
 
 import argparse
@@ -20,7 +21,14 @@ from benchrun.api import (
     RuleSeverity,
     json_name,
 )
-from benchrun.cli import console_tables, errors, finished_results, shared_options
+from benchrun.cli import (
+    console_tables,
+    errors,
+    finished_results,
+    foreign_results,
+    shared_options,
+)
+from benchrun.foreign.readers import READERS
 from benchrun.judge import judged_run, thresholds
 from benchrun.judge.rules.warm_up import known_compilations
 from benchrun.report import comparison_rows, exit_codes, run_summary
@@ -92,7 +100,8 @@ DESCRIPTION = (
     "Evaluate a finished run again by the rules of this version, from the records "
     "and the timeline that the run has stored, and from the compilations in its "
     "server's log. The run itself is not changed. What is missing is named, and the "
-    "rest is judged."
+    "rest is judged. With --from, result files of another tool are judged: each rule "
+    "is found, not found, or cannot be known from these files."
 )
 EPILOG = f"""\
 {textwrap.fill(f"thresholds: {DEFAULTS}", width=100, break_on_hyphens=False)}
@@ -103,6 +112,14 @@ exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
 def add_options(parser: argparse.ArgumentParser) -> None:
     finished_results.add_run_options(parser)
     add = parser.add_argument
+    add(
+        "--from",
+        dest="source",
+        nargs="+",
+        metavar=("TOOL", "FILE"),
+        help="judge result files of another tool instead of a run "
+        f"({', '.join(READERS)}), or folders with such files; no cluster is asked",
+    )
     add(
         "--threshold",
         action="append",
@@ -127,6 +144,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     wanted = severities(options.severity)
+    if options.source is not None:
+        limits = changed(thresholds.Thresholds(), options.threshold)
+        return foreign_results.judge_files(options, console, limits, wanted)
     ended = finished_results.reported(finished_results.named_run(options), options)
     judged = ended.declared.name
     kept = finished_results.stored_records(ended.declared, options)

@@ -25,6 +25,7 @@ from benchrun.judge.rules import (
     unequal_servers,
     warm_up,
 )
+from benchrun.judge.rules.inputs import Needs
 from benchrun.judge.rules.rule import (
     Evidence,
     Found,
@@ -77,6 +78,23 @@ SENTENCES: Mapping[Code, rule.Sentence] = {
     **unequal_servers.SENTENCES,
     **rule.SENTENCES,
 }
+NEEDS: Mapping[Code, Needs] = {
+    **failures_and_tokens.NEEDS,
+    **sample_size.NEEDS,
+    **server_identity.NEEDS,
+    **kv_cache.NEEDS,
+    **replicas.NEEDS,
+    **hardware.NEEDS,
+    **load.NEEDS,
+    **client.NEEDS,
+    **warm_up.NEEDS,
+    **steady_state.NEEDS,
+    **scraping.NEEDS,
+    **rule.NEEDS,
+}
+"""What the rule of each code reads."""
+if _untold := set(Code) - NEEDS.keys():
+    raise TypeError(f"no NEEDS are declared for {', '.join(sorted(_untold))}")
 
 
 def evidence_sentence(code: Code, evidence: Evidence) -> str:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -494,4 +495,28 @@ SENTENCES: Mapping[Code, Sentence] = {
         "{processes} client processes started up to {apartMs} ms apart, clock "
         "error included (threshold {suspectMs} ms)."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.CLIENT_SATURATED: needs(
+        Input.CLIENT,
+        Input.LOAD,
+        Input.TIMES,
+        Input.CLIENT_QUEUE,
+        Input.OUTPUT_TOKENS,
+        also=(Input.SERVER_COUNTERS, Input.PATH),
+    ),
+    Code.PATH_SLOW: needs(Input.PATH, Input.CLIENT, Input.TIMES),
+    **dict.fromkeys(
+        _CODES,
+        needs(
+            Input.TIMES,
+            Input.CLIENT_QUEUE,
+            Input.OUTPUT_TOKENS,
+            Input.SERVER_COUNTERS,
+            Input.CLIENT,
+            Input.PATH,
+        ),
+    ),
+    Code.CLIENT_THROTTLED: needs(Input.CLIENT),
+    Code.SHARDS_OUT_OF_STEP: needs(Input.SHARDS),
 }

@@ -8,6 +8,7 @@ from itertools import compress
 from typing import NamedTuple
 
 from benchrun.api import Severity
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -490,4 +491,29 @@ SENTENCES: Mapping[Code, Sentence] = {
         "{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} "
         "chunks a token (Note below {noteBelow})."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.ALL_REQUESTS_FAILED: needs(Input.OUTCOMES),
+    Code.REQUESTS_FAILED: needs(Input.OUTCOMES),
+    Code.NO_OUTPUT: needs(Input.OUTCOMES, Input.OUTPUT_TOKENS),
+    Code.REQUESTS_REJECTED: needs(Input.OUTCOMES, Input.ERRORS),
+    Code.OUTPUT_TOO_SHORT: needs(
+        Input.OUTCOMES,
+        Input.OUTPUT_TOKENS,
+        Input.ASKED_TOKENS,
+        also=(Input.SERVER_COUNTERS,),
+    ),
+    Code.STREAM_TRUNCATED: needs(Input.OUTCOMES, Input.STREAM_ENDS),
+    Code.TOKEN_COUNTS_DISAGREE: needs(
+        Input.OUTCOMES,
+        Input.OUTPUT_TOKENS,
+        Input.ASKED_TOKENS,
+        Input.SERVER_COUNTERS,
+    ),
+    Code.CHUNKS_ARE_NOT_TOKENS: needs(
+        Input.OUTCOMES, Input.OUTPUT_TOKENS, Input.GAPS
+    ),
+    Code.REQUESTS_ABORTED: needs(Input.OUTCOMES, Input.SERVER_COUNTERS),
+    Code.PROMPT_TOKENS_DISAGREE: needs(Input.OUTCOMES, Input.PROMPT_COUNTS),
+    Code.SPECULATION_ON_RANDOM_TEXT: needs(Input.PROMPTS, Input.SERVER_COUNTERS),
 }

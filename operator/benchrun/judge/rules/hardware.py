@@ -11,6 +11,7 @@ from statistics import fmean
 from benchrun_client.engines import ENGINES, EngineSetting
 
 from benchrun.api import Sample, ServerStatus, Severity
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -388,4 +389,10 @@ SENTENCES: Mapping[Code, Sentence] = {
         "periods][ waited for a core in {waitingPercent} % of the time] "
         "(threshold {suspectPercent} %)."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.GPU_ERRORS: needs(Input.GPU),
+    Code.GPU_SHARED: needs(Input.GPU),
+    Code.GPU_SLOWED: needs(Input.GPU),
+    Code.SERVER_THROTTLED: needs(Input.SERVER_CPU),
 }

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from benchrun.api import FAILED_TRANSFERS, Severity
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -234,4 +235,10 @@ SENTENCES: Mapping[Code, Sentence] = {
         "Preemptions: {preemptions} in {requests} requests ({percent} %, Suspect "
         "above {suspectPercent} %)."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.PREFIX_CACHE_CONTAMINATED: needs(Input.SERVER_COUNTERS),
+    Code.CACHE_RESET_FAILED: needs(Input.PLAN),
+    Code.KV_RECOMPUTED: needs(Input.SERVER_COUNTERS),
+    Code.PREEMPTED: needs(Input.SERVER_COUNTERS),
 }

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from benchrun.api import Severity
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -329,4 +330,11 @@ SENTENCES: Mapping[Code, Sentence] = {
         "All {requests} requests were sent at once[; the mean TTFT is "
         "{meanTtftMs} ms]."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.RATE_NOT_ACHIEVED: needs(Input.LOAD, Input.TIMES, Input.CLIENT_QUEUE),
+    Code.CONCURRENCY_NOT_REACHED: needs(Input.OUTCOMES, Input.LOAD, Input.TIMES),
+    Code.USERS_IN_STEP: needs(Input.OUTCOMES, Input.LOAD, Input.TIMES),
+    Code.QUEUE_WAIT_HIDDEN: needs(Input.LOAD, Input.TIMES, Input.CLIENT_QUEUE),
+    Code.ALL_AT_ONCE: needs(Input.LOAD, Input.OUTCOMES),
 }

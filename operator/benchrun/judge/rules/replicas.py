@@ -10,6 +10,7 @@ from itertools import pairwise
 from benchrun_client.contract import ServerEdge
 
 from benchrun.api import Sample
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -341,4 +342,10 @@ SENTENCES: Mapping[Code, Sentence] = {
         "requests queued at the {queueRole} servers in {queuedPercent} % (threshold "
         "{notePercent} % for both)."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.REPLICAS_UNEQUAL: needs(Input.SERVER_IDENTITY, Input.SERVER_COUNTERS),
+    Code.LOAD_UNEVEN: needs(Input.SERVER_COUNTERS),
+    Code.ROLE_IDLE: needs(Input.SERVER_SAMPLES),
+    Code.PROXY_SATURATED: needs(Input.SERVER_COUNTERS, Input.TIMES),
 }

@@ -18,6 +18,7 @@ from benchrun_client.contract import Probe, StageRecord, WarmupOutcome
 
 from benchrun.api import Code as Code, LoadPoint, Objective, RuleSeverity, Severity
 from benchrun.judge.objectives import expected_samples
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.stage_facts import ExpectedStage, StageFacts as StageFacts
 from benchrun.judge.thresholds import Thresholds as Thresholds
 from benchrun.measure import Plateau, Pools, Samples, pools_of, queued_latencies
@@ -250,4 +251,7 @@ SENTENCES: Mapping[Code, Sentence] = {
     Code.NOT_CHECKED: lambda evidence: "; ".join(
         f"{code}: {why}" for code, why in evidence.items()
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.NOT_CHECKED: needs(Input.OUTCOMES),
 }

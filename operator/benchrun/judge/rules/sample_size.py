@@ -13,6 +13,7 @@ from benchrun_client.contract import (
 
 from benchrun.api import LoadPoint, as_many_as_fit
 from benchrun.judge.objectives import sample_of
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -209,4 +210,12 @@ SENTENCES: Mapping[Code, Sentence] = {
     ),
     Code.TOO_FEW_SAMPLES: too_few_sentence,
     Code.RECORD_NOT_STORED: "Stages whose record could not be stored: {unstored} ({stages}).",
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.RECORD_MISSING: needs(Input.PLAN),
+    Code.TOO_FEW_SAMPLES: needs(Input.OUTCOMES, Input.TIMES, Input.LOAD),
+    Code.REPEATS_DISAGREE: needs(
+        Input.OUTCOMES, Input.TIMES, Input.OUTPUT_TOKENS, Input.REPEATS
+    ),
+    Code.RECORD_NOT_STORED: needs(Input.PLAN),
 }

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.load import share_of_round
 from benchrun.judge.rules.rule import (
     Code,
@@ -235,4 +236,10 @@ SENTENCES: Mapping[Code, Sentence] = {
         "{samples} of {expected} expected samples were taken ({coveragePercent} "
         "%, Note below {notePercent} %)."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.LITTLES_LAW_BROKEN: needs(
+        Input.OUTCOMES, Input.TIMES, Input.OUTPUT_TOKENS, Input.SERVER_SAMPLES
+    ),
+    Code.SCRAPE_COVERAGE_LOW: needs(Input.SERVER_SAMPLES),
 }

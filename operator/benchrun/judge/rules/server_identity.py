@@ -12,6 +12,7 @@ from itertools import compress, product
 from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
 
 from benchrun.api import Sample
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -453,4 +454,11 @@ SENTENCES: Mapping[Code, Sentence] = {
         "{morePromptTokensPercent} % more prompt tokens than were sent (threshold "
         "{invalidPercent} %)."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.WRONG_SERVER: needs(Input.SERVER_IDENTITY, Input.PLAN),
+    Code.WRONG_MODEL: needs(Input.SERVER_IDENTITY),
+    Code.SERVER_RESTARTED: needs(Input.SERVER_COUNTERS, Input.SERVER_SAMPLES),
+    Code.COUNTERS_RESET: needs(Input.SERVER_COUNTERS, Input.SERVER_SAMPLES),
+    Code.FOREIGN_TRAFFIC: needs(Input.OUTCOMES, Input.SERVER_COUNTERS),
 }

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from benchrun_client.contract import MIN_REQUESTS
 
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -502,4 +503,21 @@ SENTENCES: Mapping[Code, Sentence] = {
         "flight (needed: {neededRequests} requests and {neededSeconds} s)[; it has "
         "no steady part: {noSteadyPart}]."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.NOT_STEADY_STATE: needs(
+        Input.OUTCOMES,
+        Input.LOAD,
+        Input.TIMES,
+        Input.CLIENT_QUEUE,
+        Input.OUTPUT_TOKENS,
+        also=(Input.GAPS,),
+    ),
+    Code.FIRST_PART_DIFFERS: needs(
+        Input.OUTCOMES, Input.LOAD, Input.TIMES, Input.OUTPUT_TOKENS
+    ),
+    Code.DRIFT: needs(
+        Input.OUTCOMES, Input.TIMES, Input.OUTPUT_TOKENS, Input.REPEATS
+    ),
+    Code.WINDOW_TOO_SHORT: needs(Input.OUTCOMES, Input.LOAD, Input.TIMES),
 }

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from benchrun_client.engines import ENGINES
 
 from benchrun.api import ServerStatus
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -302,4 +303,11 @@ SENTENCES: Mapping[Code, Sentence] = {
         "once in {stage}; the warm-up and earlier stages reached {warmedUp} "
         "(threshold {line}).]"
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.COMPILATION_IN_WINDOW: needs(Input.SERVER_LOG),
+    Code.COLD_START: needs(
+        Input.OUTCOMES, Input.LOAD, Input.TIMES, Input.INPUT_TOKENS
+    ),
+    Code.WARMUP_INCOMPLETE: needs(Input.WARMUP, Input.SERVER_SAMPLES),
 }

@@ -1,0 +1,10 @@
+"""The tools whose files are read, one reader a file."""
+
+from collections.abc import Mapping
+
+from benchrun.foreign import aiperf, guidellm, vllm_bench
+from benchrun.foreign.model import Reader
+
+READERS: Mapping[str, Reader] = {
+    each.tool: each for each in (vllm_bench.READER, guidellm.READER, aiperf.READER)
+}
