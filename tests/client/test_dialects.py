@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import pytest
 from benchrun.api import ServerStatus
 from benchrun.judge.results import Judged, results
-from benchrun_client.contract import RandomData, StageRecord, UsersLoad
+from benchrun_client.contract import StageRecord, UsersLoad
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.engines import ENGINES, EngineName, ServedFiles
 from client.processes import (
     SIMULATOR_ROOT,

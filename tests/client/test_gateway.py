@@ -14,19 +14,19 @@ from benchrun.judge.results import results
 from benchrun_client.access import access_to
 from benchrun_client.contract import (
     QueryParameter,
-    RandomData,
     RequestHeader,
     StageRecord,
     Target,
     UsersLoad,
 )
+from benchrun_client.contract.datasets import RandomData
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import open_session
 from benchrun_client.server.first_request import send_canary
 from benchrun_client.server.readiness import ReadinessDeadline, find_healthy
 from client.nginx import KEY, PREFIX, TENANT, Gateway, gateway
 from client.processes import TINY_MODEL, client
-from unit.client.plans import plan, stage
+from unit.client.plans import kind_of_api, plan, stage
 from unit.judge.specs import spec, workload
 from unit.measure.records import load_point
 
@@ -153,7 +153,7 @@ async def _first_request(asked: Target) -> None:
         await send_canary(
             session,
             asked.base_url,
-            api="Completions",
+            kind=kind_of_api("Completions"),
             model="tiny",
             run_uid="u",
             served=(),

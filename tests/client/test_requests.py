@@ -14,12 +14,12 @@ import pytest
 from benchrun_client.contract import (
     Adapter,
     AnswerCheck,
-    RandomData,
     RequestFields,
     Stage,
     StageRecord,
     UsersLoad,
 )
+from benchrun_client.contract.datasets import RandomData
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import plan, stage
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from benchrun_client.contract import (
     Adapter,
-    RandomData,
     RequestFields,
     SamplingParams,
     Stage,
     StageRecord,
     UsersLoad,
 )
+from benchrun_client.contract.datasets import RandomData
 from client.processes import VLLM_PYTHON, client
 from client.real_servers import VllmServer, vllm_server
 from unit.client.plans import plan, stage

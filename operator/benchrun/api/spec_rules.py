@@ -45,6 +45,8 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x5b4e8f3d: lambda self: (self.server.engine if self.server is not None else self.endpoint.engine if self.endpoint is not None else '') != 'LlamaCpp' or all((w.request is None or w.request.adapters is None for w in self.workloads)),
     0xb968cbed: lambda self: (self.server.engine if self.server is not None else self.endpoint.engine if self.endpoint is not None else '') != 'LlamaCpp' or all((w.request is None or not (w.request.response_format is not None and w.api == 'Completions') for w in self.workloads)),
     0xac58e6b7: lambda self: (self.server.engine if self.server is not None else self.endpoint.engine if self.endpoint is not None else '') != 'SGLang' or all((w.request is None or w.request.adapters is None for w in self.workloads)),
+    0xe8ae387e: lambda self: (self.server.engine if self.server is not None else self.endpoint.engine if self.endpoint is not None else '') != 'TensorRTLLM' or all((w.request is None or w.request.priority is None for w in self.workloads)),
+    0x47cab3c0: lambda self: (self.server.engine if self.server is not None else self.endpoint.engine if self.endpoint is not None else '') != 'TensorRTLLM' or all((w.request is None or w.request.adapters is None for w in self.workloads)),
     0x3105e52c: lambda self: self.measurement.profile is None or (self.server.engine if self.server is not None else self.endpoint.engine if self.endpoint is not None else self.offline.engine) in ['VLLM'],
     0x88331c14: lambda self: self.revision is None or self.source.hub is not None,
     0x2ad16547: lambda self: self.source.hub is None or self.source.hub.cache_claim is None or self.source.hub.cache_claim == '' or (self.tokenizer is None) or re.search('^/', self.tokenizer),

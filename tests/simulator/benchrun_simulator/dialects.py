@@ -121,6 +121,7 @@ DIALECTS: Mapping[str, Dialect] = {
         flush_path=None,
         has_development_mode=False,
         has_process_metrics=False,  # its page is of several processes
+        reasoning_key="reasoning_content",
     ),
 }
 """Dialects by the engine's name in specs; `--sim-engine` takes these names."""

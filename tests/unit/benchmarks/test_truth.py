@@ -175,19 +175,40 @@ def test_part_of_a_stage_has_the_gaps_of_its_time() -> None:
 def test_a_percentile_is_right_if_as_many_rows_show_more_as_less() -> None:
     """It lies at the edge of a step: of a hundred rows a fifth shows the next step."""
     steps = [1.0] * 80 + [1.3] * 20
-    assert steady._typical("p95_ttft_ms", steps) == 1
-    assert steady._typical("mean_ttft_ms", steps) == pytest.approx(1.06)
+    assert steady._typical("p95_ttft_ms", steps).error == 0
+    assert steady._typical("mean_ttft_ms", steps).error == pytest.approx(0.06)
+
+
+def test_a_percentile_is_right_if_rows_show_it_on_average() -> None:
+    """Three fifths show the step below, the others more: the median is a step too low."""
+    steps = [0.9] * 60 + [1.15] * 40
+    assert steady._typical("p99_ttft_ms", steps).error == pytest.approx(0)
+
+
+def test_what_moves_all_rows_is_an_error_of_a_percentile() -> None:
+    ramp = [1.2 * each for each in [0.9] * 60 + [1.15] * 40]
+    assert steady._typical("p99_ttft_ms", ramp).error == pytest.approx(0.08)
 
 
 def test_the_standard_error_is_that_of_independent_rows() -> None:
     random = Random(1)
     rows = [random.gauss(1.0, 0.1) for _ in range(400)]
-    assert steady._standard_error("mean_ttft_ms", rows) == pytest.approx(
-        0.005, rel=0.1
-    )
-    assert steady._standard_error("p95_ttft_ms", rows) == pytest.approx(
+    assert steady._on_average(rows).standard_error == pytest.approx(0.005, rel=0.1)
+    assert steady._in_the_middle(rows).standard_error == pytest.approx(
         0.0063, rel=0.3
     )
+
+
+def test_more_load_points_are_asked_for_near_the_limit_alone() -> None:
+    random = Random(1)
+
+    def shown(error: float, count: int) -> steady.Shown:
+        rows = [random.gauss(1.0 + error, 0.1) for _ in range(count)]
+        return {"p95_ttft_ms": rows}
+
+    assert steady._is_decided(shown(0.0, 64))
+    assert steady._is_decided(shown(0.2, 64))
+    assert not steady._is_decided(shown(0.04, 64))
 
 
 @pytest.mark.parametrize("queue", CLOSED, ids=lambda queue: queue.name)

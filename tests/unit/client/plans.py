@@ -4,7 +4,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from benchrun_client.contract import (
+    Api,
     DataFile,
+    KindOfRequest,
     LoadEngineVersion,
     Plan,
     SamplingParams,
@@ -175,3 +177,11 @@ def raw_stage(**changes: Any) -> RawStage:
             **changes,
         }
     )
+
+
+def kind_of_api(api: Api, **changes: Any) -> KindOfRequest:
+    """Return greedy requests with nothing else in them."""
+    usual = KindOfRequest(
+        api, SamplingParams().body(), adapter=None, ignore_eos=False
+    )
+    return usual._replace(**changes)

@@ -5,12 +5,17 @@ import json
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import CachePolicy, DataFile, DrawnLengths, Plan
+from benchrun_client.contract import (
+    CachePolicy,
+    DataFile,
+    DrawnLengths,
+    Plan,
+    RequestFields,
+)
 from benchrun_client.contract.datasets import (
     CustomData,
     PrefixRepetitionData,
     RandomData,
-    RequestFields,
     TimedTraceData,
 )
 from benchrun_client.datasets.row_pools import PromptRequest, prompts_digest

@@ -46,23 +46,23 @@ REPORTED_SETTINGS = {
     EngineSetting.TENSOR_PARALLEL: "tp_size",
     EngineSetting.PIPELINE_PARALLEL: "pp_size",
     EngineSetting.DATA_PARALLEL: "dp_size",
+    EngineSetting.DTYPE: "dtype",
+    EngineSetting.QUANTIZATION: "quantization",
+    EngineSetting.KV_CACHE_DTYPE: "kv_cache_dtype",
+    EngineSetting.SPECULATION: "speculative_algorithm",
+    EngineSetting.ATTENTION_KERNELS: "attention_backend",
+    EngineSetting.STEP_TOKENS: "chunked_prefill_size",
 }
 """Setting -> its name among those that a server answers."""
 ANSWERED_SETTINGS = (
     *REPORTED_SETTINGS.values(),
-    "attention_backend",
-    "chunked_prefill_size",
     "disable_radix_cache",
-    "dtype",
     "enable_mixed_chunk",
     "ep_size",
-    "kv_cache_dtype",
     "max_prefill_tokens",
     "max_total_num_tokens",
-    "quantization",
     "sampling_backend",
     "schedule_policy",
-    "speculative_algorithm",
 )
 """Names of /get_server_info that are settings."""
 AT_FIRST_EVENT = frozenset({"prefix_cache_hits_total"})

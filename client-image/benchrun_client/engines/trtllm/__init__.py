@@ -15,6 +15,7 @@ TRTLLM = Engine(
     module_before_serve=None,
     port=launch.PORT,
     user=launch.USER,
+    weights=".safetensors",
     environment=launch.ENVIRONMENT,
     compile_caches={},
     development_mode=None,
@@ -32,12 +33,18 @@ TRTLLM = Engine(
     flags_off={},
     reported_settings=metric_names.REPORTED_SETTINGS,
     computed_settings={},
+    loaded_adapters=lambda _: (),
+    accepts_by_lot=lambda _: False,
     default_block_tokens=32,
     default_running_step=None,  # 2048, and less for some models
     health_path="/health",
     version_path="/version",
     version_key="version",
     answered_settings=no_settings,
+    unheard={
+        "priority": "it wants 0 to 1, and a queue by priority: name it in request.extraBody",
+        "adapters": "name one adapter as lora_request in request.extraBody, for all requests",
+    },
     # /metrics is JSON: the statistics of steps, each of which is told once.
     metrics_path="/prometheus/metrics",
     reset_path=None,

@@ -81,6 +81,7 @@ SENTENCES: Mapping[Code, rule.Sentence] = {
 NEEDS: Mapping[Code, Needs] = {
     **failures_and_tokens.NEEDS,
     **sample_size.NEEDS,
+    **requests.NEEDS,
     **server_identity.NEEDS,
     **kv_cache.NEEDS,
     **replicas.NEEDS,
@@ -90,6 +91,7 @@ NEEDS: Mapping[Code, Needs] = {
     **warm_up.NEEDS,
     **steady_state.NEEDS,
     **scraping.NEEDS,
+    **unequal_servers.NEEDS,
     **rule.NEEDS,
 }
 """What the rule of each code reads."""

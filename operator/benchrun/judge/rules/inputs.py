@@ -34,6 +34,8 @@ class Input(StrEnum):
         "the prompt tokens of each request as client and server counted them",
     )
     GAPS = "gaps", "the gaps between the chunks of each answer"
+    REASONING = "reasoning", "when the reasoning of each answer began"
+    ANSWERS = "answers", "whether answers keep the JSON schema that was asked for"
     STREAM_ENDS = "streamEnds", "how the stream of each answer ended"
     LOAD = "load", "the load that was asked for: a rate, or users"
     REPEATS = "repeats", "the same load measured again"
@@ -53,6 +55,10 @@ class Input(StrEnum):
     SERVER_IDENTITY = (
         "serverIdentity",
         "which servers answered, and what model they serve (/v1/models)",
+    )
+    BOTH_SETTINGS = (
+        "bothSettings",
+        "the settings of the servers on both sides of a comparison",
     )
     SERVER_LOG = "serverLog", "the server's log"
     SERVER_CPU = "serverCPU", "the CPU periods of the server's container"

@@ -6,6 +6,7 @@ A switch that a server or chat template does not know is ignored without a word.
 from collections.abc import Mapping
 from itertools import compress
 
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -125,4 +126,10 @@ SENTENCES: Mapping[Code, Sentence] = {
         "The servers accept draft tokens by lot, not by what the model would have written"
         "[: {acceptedPercent} % of {draftTokens}]."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.REASONING_MISSING: needs(Input.PLAN, Input.OUTCOMES, Input.REASONING),
+    Code.REASONING_UNASKED: needs(Input.PLAN, Input.OUTCOMES, Input.REASONING),
+    Code.SCHEMA_NOT_ENFORCED: needs(Input.PLAN, Input.OUTCOMES, Input.ANSWERS),
+    Code.SYNTHETIC_ACCEPTANCE: needs(Input.PLAN, Input.SERVER_COUNTERS),
 }

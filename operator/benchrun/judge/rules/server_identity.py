@@ -458,6 +458,7 @@ SENTENCES: Mapping[Code, Sentence] = {
 NEEDS: Mapping[Code, Needs] = {
     Code.WRONG_SERVER: needs(Input.SERVER_IDENTITY, Input.PLAN),
     Code.WRONG_MODEL: needs(Input.SERVER_IDENTITY),
+    Code.MIXED_METRICS: needs(Input.SERVER_COUNTERS),
     Code.SERVER_RESTARTED: needs(Input.SERVER_COUNTERS, Input.SERVER_SAMPLES),
     Code.COUNTERS_RESET: needs(Input.SERVER_COUNTERS, Input.SERVER_SAMPLES),
     Code.FOREIGN_TRAFFIC: needs(Input.OUTCOMES, Input.SERVER_COUNTERS),

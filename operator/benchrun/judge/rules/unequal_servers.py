@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from benchrun.api import ComparedSetting
 from benchrun.judge.comparison import settings
+from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import Code, Evidence, Sentence, StageFinding
 
 MAX_LISTED = 8  # Most differences that the evidence has.
@@ -69,4 +70,8 @@ SENTENCES: Mapping[Code, Sentence] = {
         "Settings that differ from the baseline {baseline}, although the specs do not: {unequal} "
         "({differences})."
     ),
+}
+NEEDS: Mapping[Code, Needs] = {
+    Code.ENGINES_UNEQUAL: needs(Input.BOTH_SETTINGS),
+    Code.SETTINGS_UNEQUAL: needs(Input.BOTH_SETTINGS),
 }

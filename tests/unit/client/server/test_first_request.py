@@ -8,13 +8,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.access import key_access
-from benchrun_client.contract import (
-    Adapter,
-    Api,
-    KindOfRequest,
-    RequestFields,
-    SamplingParams,
-)
+from benchrun_client.contract import Adapter, Api, RequestFields
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import HttpAnswer, open_session
 from benchrun_client.server.first_request import (
@@ -27,7 +21,7 @@ from benchrun_client.server.first_request import (
     words_of,
 )
 from hypothesis import given, strategies as st
-from unit.client.plans import plan
+from unit.client.plans import kind_of_api, plan
 from unit.client.servers import Handler, answering, serving
 from unit.effects.raw_server import BROKEN, sending
 
@@ -55,14 +49,6 @@ def redirecting(location: str) -> Handler:
         return web.Response(status=308, headers={"Location": location})
 
     return redirect
-
-
-def kind_of_api(api: Api, **changes: Any) -> KindOfRequest:
-    """Return greedy requests with nothing else in them."""
-    usual = KindOfRequest(
-        api, SamplingParams().body(), adapter=None, ignore_eos=False
-    )
-    return usual._replace(**changes)
 
 
 async def canary(handler: Handler, *, api: Api = "Completions") -> None:

@@ -10,7 +10,7 @@ from benchrun.judge.rules import all_rules
 from benchrun.judge.rules.inputs import Input, needs
 from benchrun.judge.rules.rule import StageFacts
 from benchrun_client.contract import ClientFigures, GapCounts
-from unit.judge.rules.test_scenes import SCENES, outcome
+from unit.judge.rules.test_scenes import outcome
 from unit.judge.scenes import file_of, found_in
 
 
@@ -51,7 +51,8 @@ IN_SAMPLES = frozenset({Input.SERVER_SAMPLES, Input.SERVER_CPU, Input.GPU})
 """Inputs that a stage has in its samples, together."""
 FOUND = [
     (code, group, name)
-    for code, group, name in SCENES
+    for code in Code
+    for group, name in file_of(code).names
     if group in code.severities
     and code is not Code.NOT_CHECKED
     and not file_of(code).scene(group, name).context.objectives
