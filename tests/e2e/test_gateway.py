@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 IMAGE = "docker.io/benchrun/gateway:test"
 KEY = "the-gateways-key"
 LABELS = {"app": "chat"}
-REQUESTS, USERS = 60, 4
+REQUESTS, USERS = 400, 4
 CONFIGURATION = """
 pid /tmp/nginx.pid;
 events {}
@@ -148,8 +148,8 @@ def test_two_replicas_behind_a_gateway_are_measured_and_read(
     assert row["metrics"]["completed"] == REQUESTS
     server, gateway = row["roles"]
     assert (server["role"], gateway["role"]) == ("server", "gateway")
-    # Over both replicas: one alone runs half of them.
-    assert USERS / 2 < server["runningMean"] <= USERS
+    # Over both replicas, which are not read at one instant: one alone runs half of the users.
+    assert 0.75 * USERS < server["runningMean"] < 1.25 * USERS
     assert server.get("serversMin") is None
     assert 0 < gateway["addedMeanMs"] < 50
     assert KEY not in str(namespace.list("configmaps", selector="benchrun.dev/run"))
