@@ -25,9 +25,9 @@ from benchrun.api import (
 from benchrun.api.sweep import SweepRow
 from benchrun.measure import percentile_word
 
-MAX_BYTES = 80_200
+MAX_BYTES = 84_200
 """Most bytes of results and findings together, empty fields included, although these are not
-stored. This leaves 20 kB for conditions, servers and the tail of a log."""
+stored. This leaves 16 kB for conditions, servers and the tail of a log."""
 PROFILE_BYTES = 4_000
 """Bytes of `MAX_BYTES` that a profile takes: a dozen kernels by name, its sentence, and its
 addition to a load point's sentence."""

@@ -136,10 +136,10 @@ def in_vllms_words(words: Sequence[str]) -> list[str]:
     found = []
     for word in words:
         name, equals, value = word.partition("=")
-        if word in flags:
+        if flags.get(word):
             found.append(flags[word])
-        elif name in flags:
-            found.append(flags[name] and flags[name] + equals + value)
-        else:
+        elif flags.get(name):
+            found.append(flags[name] + equals + value)
+        elif word not in flags and name not in flags:
             found.append(word)
-    return [word for word in found if word]
+    return found

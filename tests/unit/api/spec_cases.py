@@ -246,6 +246,11 @@ REFUSED: dict[str, Refused] = {
         {"server.engine": "LlamaCpp", "measurement.cachePolicy": "Reset"},
         "--no-cache-prompt",
     ),
+    "a reset of TensorRT-LLM's cache": Refused(
+        "spec.measurement.cachePolicy",
+        {"server.engine": "TensorRTLLM", "measurement.cachePolicy": "Reset"},
+        "kv_cache_config.enable_block_reuse=false",
+    ),
     "no replica": Refused("spec.server.replicas", {"server.replicas": 0}),
     "no node": Refused(
         "spec.server.nodesPerReplica", {"server.nodesPerReplica": 0}
@@ -599,6 +604,27 @@ REFUSED: dict[str, Refused] = {
             f"{_REQUEST}.adapters": [{"name": "a", "percent": 50}],
         },
         "ignored by SGLang",
+    ),
+    "adapters of llama.cpp": Refused(
+        "spec.workloads",
+        {
+            "server.engine": "LlamaCpp",
+            f"{_REQUEST}.adapters": [{"name": "a", "percent": 50}],
+        },
+        "start it with --lora",
+    ),
+    "adapters of TensorRT-LLM": Refused(
+        "spec.workloads",
+        {
+            "server.engine": "TensorRTLLM",
+            f"{_REQUEST}.adapters": [{"name": "a", "percent": 50}],
+        },
+        "lora_request",
+    ),
+    "priorities of TensorRT-LLM": Refused(
+        "spec.workloads",
+        {"server.engine": "TensorRTLLM", f"{_REQUEST}.priority": 1},
+        "0 to 1",
     ),
     "priorities of llama.cpp": Refused(
         "spec.workloads",

@@ -77,6 +77,7 @@ def test_of_two_formats_the_one_is_wanted_that_the_engine_reads() -> None:
         "VLLM": tensors,
         "SGLang": tensors,
         "LlamaCpp": ["config.json", "m-Q4_K_M.gguf"],
+        "TensorRTLLM": tensors,
     }
     alone = ["config.json", "model.safetensors", "old.bin"]
     assert names(*alone, weights=".gguf") == alone

@@ -15,6 +15,7 @@ Truth = Callable[[Path, int], list[dict[str, Any]]]
 LINE = {
     *(
         "request_id",
+        "model",
         "number",
         "arrived_at",
         "scheduled_at",
