@@ -89,7 +89,16 @@ def _in_a_line(error: BaseException) -> str:
         else ""
     )
     words = " ".join(str(error).split())[:MAX_WORDS]
-    return f"{type(error).__name__}: {words}{where}"
+    return f"{_kind(error)}: {words}{where}"
+
+
+def _kind(error: BaseException) -> str:
+    """Return the name of an error's type.
+
+    Where an allocation fails in a Rust library, its binding panics on the null that it got.
+    """
+    is_allocation = "pointer is null" in str(error)
+    return "MemoryError" if is_allocation else type(error).__name__
 
 
 if __name__ == "__main__":

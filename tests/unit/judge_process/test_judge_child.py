@@ -203,7 +203,7 @@ async def test_what_unfolds_is_rejected_and_the_rest_is_judged() -> None:
 async def test_a_judge_that_needs_too_much_memory_gives_up_and_the_next_run_is_judged() -> (
     None
 ):
-    small = JudgeChild(memory_bytes=60 * MIB)
+    small = JudgeChild(memory_bytes=64 * MIB)
     whole = JudgeChild()
     assert "MemoryError" in await reason(small, large())
     assert (await whole.judge(job(), given(large()), Judgement))[
