@@ -741,9 +741,11 @@ class SecretRef(base.SpecModel):
 class PodMetrics(base.SpecModel):
     """Pods in the run's namespace, each with an engine's metrics."""
 
-    labels: Annotated[Labels, Field(min_length=1, max_length=8)] = Field(
-        description="Labels that a pod must have."
-    )
+    labels: Annotated[
+        dict[str, LabelValue],
+        Field(min_length=1, max_length=8),
+        AfterValidator(_checked_labels),
+    ] = Field(description="Labels that a pod must have.")
     port: Annotated[int, Field(ge=1, le=65535)] = Field(
         8000, description="Port of its metrics."
     )

@@ -585,7 +585,7 @@ REFUSED: dict[str, Refused] = {
         "100 at most",
     ),
     "an adapter twice": Refused(
-        f"{_AT}.request.adapters",
+        f"{_AT}.request.adapters[1]",
         {
             f"{_REQUEST}.adapters": [
                 {"name": "a", "percent": 1},

@@ -84,6 +84,24 @@ def test_every_list_string_and_map_is_bounded_and_lists_say_how_they_merge(
     assert [path for path, node in maps if "maxProperties" not in node] == []
 
 
+BOUNDS = {
+    "string": {"minLength", "maxLength", "pattern"},
+    "array": {"minItems", "maxItems"},
+    "object": {"minProperties", "maxProperties"},
+}
+
+
+@TREES
+def test_a_bound_is_one_of_its_type(tree: Schema) -> None:
+    """The API server ignores all others: an object has no length. Quantities have no type."""
+    every = set().union(*BOUNDS.values())
+    assert [
+        path
+        for path, node in nodes(tree)
+        if (every & node.keys()) - BOUNDS.get(node.get("type", "string"), set())
+    ] == []
+
+
 @TREES
 def test_every_key_of_a_list_map_is_required(tree: Schema) -> None:
     maps = [
