@@ -25,6 +25,8 @@ PRIVATE_KEY = "tls.key"
 HIDDEN = "***"
 _SHORTEST_SECRET = 4
 """Least characters of a secret that is hidden in texts: a shorter one would blot out words."""
+_BEGINNING = 12
+"""Characters of a longer secret's beginning that are hidden also where the rest is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,24 @@ class Access:
         return EndpointRequest
 
     def hide(self, text: str) -> str:
-        """Return a text of others without the secrets, which a gateway may repeat in its words."""
-        for secret in self.secrets:
+        """Return a text of others without the secrets, which a gateway may repeat in its words.
+
+        Words are cut, by the gateway or here, so the beginning of a secret is hidden, too.
+        """
+        for secret in sorted(self.secrets, key=len, reverse=True):
             if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, HIDDEN)
+                text = _without(text, secret)
         return text
+
+
+def _without(text: str, secret: str) -> str:
+    """Return the text with `HIDDEN` in place of the secret, or of a long part that it begins with."""
+    first, *others = text.split(secret[:_BEGINNING])
+    rest = secret[_BEGINNING:]
+    return first + "".join(
+        HIDDEN + other[len(os.path.commonprefix((other, rest))) :]
+        for other in others
+    )
 
 
 def origin(url: URL) -> str:
@@ -94,7 +109,7 @@ def access_to(
         for each in target.headers
         if each.variable is not None
         # Of "Bearer TOKEN" a gateway repeats the token alone.
-        for part in (values[each.name], *values[each.name].split())
+        for part in (values[each.name], *values[each.name].split()[1:])
     ]
     return Access(
         origins=_origins(target),
