@@ -8,6 +8,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +77,18 @@ class Access:
 
 
 def _without(text: str, secret: str) -> str:
-    """Return the text with `HIDDEN` in place of the secret, or of a long part that it begins with."""
+    """Return the text with `HIDDEN` in place of the secret, or of a long beginning of it."""
     first, *others = text.split(secret[:_BEGINNING])
     rest = secret[_BEGINNING:]
     return first + "".join(
-        HIDDEN + other[len(os.path.commonprefix((other, rest))) :]
-        for other in others
+        HIDDEN + other[_in_common(other, rest) :] for other in others
     )
+
+
+def _in_common(one: str, other: str) -> int:
+    """Return how many characters both begin with."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def origin(url: URL) -> str:

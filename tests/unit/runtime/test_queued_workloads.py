@@ -164,7 +164,9 @@ async def test_what_can_not_be_watched_is_not_gone_and_tried_again(
 
 
 @in_fast_time
-async def test_what_may_be_listed_and_not_watched_is_not_listed_all_the_time() -> None:
+async def test_what_may_be_listed_and_not_watched_is_not_listed_all_the_time() -> (
+    None
+):
     """So it is while the roles of an older release hold."""
     queues = Queues()
     queues.cluster.broken["watch"] = Forbidden("no rights", code=403)

@@ -171,9 +171,7 @@ TOKEN = "eyJhbGciOiJSUzI1NiJ9." + "".join(f"{n:03}" for n in range(400))
 @pytest.mark.parametrize("value", [TOKEN, f"Bearer {TOKEN}", f"Token id=7 {TOKEN}"])
 async def test_a_secret_that_is_cut_within_words_is_not_shown(value: str) -> None:
     """Words of 500 characters end within a token of a thousand."""
-    access = access_to(
-        endpoint("http://a"), {"BENCHRUN_HEADER_X_TOKEN": value}
-    )
+    access = access_to(endpoint("http://a"), {"BENCHRUN_HEADER_X_TOKEN": value})
     refuse = answering(401, text=f"the bearer of {value!r} is nobody")
     async with (
         serving(v1_completions=refuse) as url,
