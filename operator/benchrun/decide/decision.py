@@ -294,10 +294,14 @@ class Samples:
         self._latest[server] = (*self._latest.pop(server, ())[-1:], sample)
         if len(self._latest) > MAX_SERVERS:
             del self._latest[next(iter(self._latest))]
-        if len(self.unstored) > (
-            FEW_UNSTORED_SAMPLES if is_tight else MAX_UNSTORED_SAMPLES
-        ):
+        limit = FEW_UNSTORED_SAMPLES if is_tight else MAX_UNSTORED_SAMPLES
+        # With fewer than two of each server every new one would cost a look at all.
+        limit = max(limit, 2 * len(self._latest))
+        if len(self.unstored) > limit:
             self.unstored = list(bucketed(self.unstored, 2))
+        # Of servers that come and go nothing can be merged: the oldest are lost.
+        if len(self.unstored) > (most := max(limit, 2 * MAX_SERVERS)):
+            self.unstored = self.unstored[-most // 2 :]
 
     def stored(self, through: float) -> None:
         """Drop the samples taken until `through` (Unix seconds): they are stored."""

@@ -133,3 +133,18 @@ def test_replicas_that_come_and_go_for_days_leave_nothing_behind() -> None:
         3 * MAX_SERVERS + 0.0,
         3 * MAX_SERVERS + 1.0,
     ]
+
+
+@pytest.mark.parametrize(
+    ("is_tight", "most"), [(False, MAX_UNSTORED_SAMPLES), (True, 2 * MAX_SERVERS)]
+)
+def test_samples_of_servers_that_go_after_one_stay_bounded(
+    is_tight: bool, most: int
+) -> None:
+    """No two of them can be merged."""
+    samples = Samples()
+    for at in range(3 * most):
+        samples.add(sample(float(at), pod=f"p{at}"), is_tight=is_tight)
+        assert len(samples.unstored) <= most
+    assert samples.unstored[-1].at == 3 * most - 1
+    assert len(samples.unstored) >= most / 2
