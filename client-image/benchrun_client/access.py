@@ -8,6 +8,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ PRIVATE_KEY = "tls.key"
 HIDDEN = "***"
 _SHORTEST_SECRET = 4
 """Least characters of a secret that is hidden in texts: a shorter one would blot out words."""
+_BEGINNING = 12
+"""Characters of a longer secret's beginning that are hidden also where the rest is cut off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,29 @@ class Access:
         return EndpointRequest
 
     def hide(self, text: str) -> str:
-        """Return a text of others without the secrets, which a gateway may repeat in its words."""
-        for secret in self.secrets:
+        """Return a text of others without the secrets, which a gateway may repeat in its words.
+
+        Words are cut, by the gateway or here, so the beginning of a secret is hidden, too.
+        """
+        for secret in sorted(self.secrets, key=len, reverse=True):
             if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, HIDDEN)
+                text = _without(text, secret)
         return text
+
+
+def _without(text: str, secret: str) -> str:
+    """Return the text with `HIDDEN` in place of the secret, or of a long beginning of it."""
+    first, *others = text.split(secret[:_BEGINNING])
+    rest = secret[_BEGINNING:]
+    return first + "".join(
+        HIDDEN + other[_in_common(other, rest) :] for other in others
+    )
+
+
+def _in_common(one: str, other: str) -> int:
+    """Return how many characters both begin with."""
+    pairs = zip(one, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def origin(url: URL) -> str:
@@ -94,7 +115,7 @@ def access_to(
         for each in target.headers
         if each.variable is not None
         # Of "Bearer TOKEN" a gateway repeats the token alone.
-        for part in (values[each.name], *values[each.name].split())
+        for part in (values[each.name], *values[each.name].split()[1:])
     ]
     return Access(
         origins=_origins(target),

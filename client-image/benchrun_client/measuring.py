@@ -9,9 +9,10 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import aiohttp
 
@@ -437,14 +438,31 @@ class Measuring(StageSender):
             fields=stage.asked_body,
             ignore_eos=stage.ignore_eos,
         )
-        try:
-            async with asyncio.timeout(DIAGNOSTIC_SECONDS):
-                found = await complete(
-                    self._session, self._servers.urls[0], api=stage.api, body=body
-                )
-        except NETWORK_ERRORS as error:
-            return type_and_text(error)
-        if found.answer is not None:
-            words = self._hide(words_of(found.answer))
-            return f"HTTP {found.answer.status}: {words}"
-        return f"HTTP 200: {found.problem or f'a stream of {found.tokens} tokens'}"
+        return await answer_in_words(
+            self._session,
+            self._servers.urls[0],
+            api=stage.api,
+            body=body,
+            hide=self._hide,
+        )
+
+
+async def answer_in_words(
+    session: aiohttp.ClientSession,
+    url: str,
+    *,
+    api: contract.Api,
+    body: Mapping[str, Any],
+    hide: Callable[[str], str],
+) -> str:
+    """Send a request and return its answer in words; `hide` takes secrets out of the server's."""
+    try:
+        async with asyncio.timeout(DIAGNOSTIC_SECONDS):
+            found = await complete(session, url, api=api, body=body)
+    except NETWORK_ERRORS as error:
+        return type_and_text(error)
+    if found.answer is not None:
+        return f"HTTP {found.answer.status}: {hide(words_of(found.answer))}"
+    if found.problem is not None:
+        return f"HTTP 200: {hide(found.problem)}"
+    return f"HTTP 200: a stream of {found.tokens} tokens"

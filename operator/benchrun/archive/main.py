@@ -153,7 +153,7 @@ class Archiver:
         found = self._config_maps(run)
         state = digest_of(found)
         mark = raw.condition(run["status"], ARCHIVED)
-        words = raw.text(mark.get("message"))
+        words = raw.text(mark.get("message"), raw.MAX_MESSAGE_CHARS)
         if mark.get("reason") == Reason.NOT_ARCHIVABLE and state in words:
             raise ValueError(words)
         try:

@@ -202,6 +202,9 @@ RESULT_ROLES = (
 )
 MAX_BACKLOG_BYTES = 4 * 1024 * 1024
 """Most bytes of records that wait to be stored: above it the client is not polled."""
+MAX_SERVERS = 128
+"""Most servers of a run of which something is remembered: replicas behind a gateway come and go for
+as long as the run lasts."""
 MAX_UNSTORED_SAMPLES = 4096
 """Most samples that wait to be stored: above it they are merged in pairs."""
 
@@ -287,11 +290,18 @@ class Samples:
         """Keep a sample. `is_tight`: memory is scarce, so fewer samples are kept."""
         self.unstored.append(sample)
         server = (sample.role, sample.pod)
-        self._latest[server] = (*self._latest.get(server, ())[-1:], sample)
-        if len(self.unstored) > (
-            FEW_UNSTORED_SAMPLES if is_tight else MAX_UNSTORED_SAMPLES
-        ):
+        # Put last: what was not heard of for longest is dropped first.
+        self._latest[server] = (*self._latest.pop(server, ())[-1:], sample)
+        if len(self._latest) > MAX_SERVERS:
+            del self._latest[next(iter(self._latest))]
+        limit = FEW_UNSTORED_SAMPLES if is_tight else MAX_UNSTORED_SAMPLES
+        # With fewer than two of each server every new one would cost a look at all.
+        limit = max(limit, 2 * len(self._latest))
+        if len(self.unstored) > limit:
             self.unstored = list(bucketed(self.unstored, 2))
+        # Of servers that come and go nothing can be merged: the oldest are lost.
+        if len(self.unstored) > (most := max(limit, 2 * MAX_SERVERS)):
+            self.unstored = self.unstored[-most // 2 :]
 
     def stored(self, through: float) -> None:
         """Drop the samples taken until `through` (Unix seconds): they are stored."""
@@ -337,6 +347,12 @@ class Collected:
     """Attempts whose Workload the API server said to be gone."""
     places: dict[int, int] = field(default_factory=dict)
     """How many are ahead in the queue, by the number of the attempt."""
+
+    def note_server(self, pod: str, facts: ServerFacts) -> None:
+        """Keep what a server reports of itself; that of the server noted first may go for it."""
+        self.server_facts[pod] = facts
+        if len(self.server_facts) > MAX_SERVERS:
+            del self.server_facts[next(iter(self.server_facts))]
 
     def next_sequence(self, first: int) -> int:
         """Return the sequence, from `first` on, of the first record that was not received."""

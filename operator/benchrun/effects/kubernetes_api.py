@@ -67,6 +67,7 @@ LOG_BYTES = 32 * 1024
 """Bytes of a log's end that are kept. The cause of a failed engine start stands some 8 kB above
 it."""
 MAX_ENDPOINTS = 64
+MAX_LABELLED_PODS = 500  # most running pods with a run's labels that are looked at
 MANAGED_BY_CLUSTER = (
     "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
 )
@@ -250,10 +251,11 @@ class KubernetesApi:
         *,
         namespace: str | None,
         selector: str | None = None,
+        fields: str | None = None,
         metadata_only: bool = False,
         reached: Callable[[str], None] = lambda _: None,
     ) -> AsyncIterator[Json]:
-        """Yield all objects of a kind, page by page.
+        """Yield all objects of a kind, page by page; `fields` is a field selector.
 
         A page with too many bytes is read in parts, down to a single object. At the end `reached`
         is called with the resourceVersion of the list, from which a watch can continue.
@@ -265,6 +267,7 @@ class KubernetesApi:
         while True:
             query: QueryParameters = (("limit", str(size)),)
             query += (("labelSelector", selector),) if selector is not None else ()
+            query += (("fieldSelector", fields),) if fields is not None else ()
             query += (("continue", token),) if token else ()
             try:
                 most = PAGE_BYTES if size > 1 else 0
@@ -416,14 +419,24 @@ class KubernetesApi:
     async def pod_addresses(
         self, namespace: str, selector: str, port: int
     ) -> tuple[str, ...]:
-        """Return the addresses of the ready pods with these labels, as host:port."""
-        pods = [
-            pod
-            async for pod in self.list(
-                "Pod", namespace=namespace, selector=selector
-            )
-        ]
-        return addresses_of_pods(pods, port)
+        """Return the addresses of the ready pods with these labels, as host:port.
+
+        No pod is kept, and no more than `MAX_LABELLED_PODS` are read: labels may be those of any
+        number of pods, and are looked up again and again.
+        """
+        found: set[str] = set()
+        looked_at = 0
+        async for pod in self.list(
+            "Pod",
+            namespace=namespace,
+            selector=selector,
+            fields="status.phase=Running",
+        ):
+            found.update(addresses_of_pods([pod], port))
+            looked_at += 1
+            if looked_at == MAX_LABELLED_PODS:
+                break
+        return tuple(sorted(found))[:MAX_ENDPOINTS]
 
     async def create_event(
         self, about: Declared, event: Event, *, now: datetime

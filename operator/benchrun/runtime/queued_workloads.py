@@ -69,9 +69,11 @@ class QueuedWorkloads:
         while True:
             try:
                 version = await self._list(scope)
-                pauses = doubling(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
                 while True:
                     version = await self._hear(scope, version)
+                    # Not after the list: what may be listed and not watched, as with the roles of
+                    # an older release, would be listed every second.
+                    pauses = doubling(FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
                     await asyncio.sleep(FIRST_PAUSE_SECONDS)
             except ClusterError as error:
                 self._known.discard(scope)

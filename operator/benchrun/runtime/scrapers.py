@@ -211,9 +211,8 @@ class Scraper:
         )
         self.held()
         if facts is not None:
-            self.collected.server_facts[self.target.pod] = await self._with_version(
-                facts
-            )
+            facts = await self._with_version(facts)
+            self.collected.note_server(self.target.pod, facts)
         self._turned(readable=True, why="")
         if (
             None not in (self._start_time, sample.start_time)

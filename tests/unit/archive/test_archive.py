@@ -271,6 +271,20 @@ def test_a_run_that_can_t_be_archived_is_written_again_only_when_it_is_another(
     assert archived(run)["status"] == "True"
 
 
+def test_a_long_reason_does_not_make_a_run_be_written_again(
+    cluster: ClusterWithRuns, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> str:
+        raise ValueError("x" * 5000)
+
+    run = cluster.add_run(RUN.body, RUN.config_maps)
+    with monkeypatch.context() as broken:
+        broken.setattr(archiver, "write_archive", refuse)
+        assert archive() == 1
+    assert archive() == 1
+    assert archived(run)["reason"] == "NotArchivable"
+
+
 @pytest.mark.parametrize("verb", ["GET", "PATCH"])
 def test_what_the_api_server_refuses_fails_and_is_tried_again(
     cluster: ClusterWithRuns, archive: Archive, verb: str

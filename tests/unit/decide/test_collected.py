@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from benchrun.decide import (
     MAX_BACKLOG_BYTES,
+    MAX_SERVERS,
     MAX_UNSTORED_SAMPLES,
     Collected,
     Samples,
@@ -119,3 +120,31 @@ def test_stored_samples_are_let_go_and_the_latest_stay() -> None:
     samples.stored(through=3.0)
     assert samples.unstored == []
     assert [s.at for s in samples.recent] == [2.0, 3.0]
+
+
+def test_replicas_that_come_and_go_for_days_leave_nothing_behind() -> None:
+    samples = Samples()
+    for number in range(3 * MAX_SERVERS):
+        for at in (1.0, 2.0):
+            samples.add(sample(number + at, pod=f"10.0.{number}:8000"))
+    last = f"10.0.{3 * MAX_SERVERS - 1}:8000"
+    assert len(samples.recent) == 2 * MAX_SERVERS
+    assert [each.at for each in samples.recent if each.pod == last] == [
+        3 * MAX_SERVERS + 0.0,
+        3 * MAX_SERVERS + 1.0,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("is_tight", "most"), [(False, MAX_UNSTORED_SAMPLES), (True, 2 * MAX_SERVERS)]
+)
+def test_samples_of_servers_that_go_after_one_stay_bounded(
+    is_tight: bool, most: int
+) -> None:
+    """No two of them can be merged."""
+    samples = Samples()
+    for at in range(3 * most):
+        samples.add(sample(float(at), pod=f"p{at}"), is_tight=is_tight)
+        assert len(samples.unstored) <= most
+    assert samples.unstored[-1].at == 3 * most - 1
+    assert len(samples.unstored) >= most / 2

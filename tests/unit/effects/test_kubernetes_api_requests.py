@@ -23,6 +23,7 @@ from benchrun.effects import (
     LOG_LINES,
     LOG_RANGE_BYTES,
     LOG_READ_BYTES,
+    MAX_LABELLED_PODS,
     MAX_OBJECT_BYTES,
     METADATA_LIST_ONLY,
     METADATA_ONLY,
@@ -449,6 +450,20 @@ async def test_addresses_are_looked_up_by_the_name_of_the_services_port() -> Non
     assert exchange.requests[1].query["labelSelector"] == (
         "kubernetes.io/service-name=vllm,endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
     )
+
+
+async def test_only_pods_that_run_are_asked_for_and_no_more_than_a_bound() -> None:
+    """A label may be that of all completed pods of a namespace."""
+    idle = page(*map(str, range(LIST_PAGE)), then="more")
+    pages = [idle] * (MAX_LABELLED_PODS // LIST_PAGE + 9)
+    async with answering(*pages) as exchange:
+        assert await exchange.api.pod_addresses("lab", "app=vllm", 8000) == ()
+    assert len(exchange.requests) == MAX_LABELLED_PODS // LIST_PAGE
+    assert exchange.requests[0].query == {
+        "limit": str(LIST_PAGE),
+        "labelSelector": "app=vllm",
+        "fieldSelector": "status.phase=Running",
+    }
 
 
 async def test_an_event_is_posted_beside_what_it_is_about() -> None:

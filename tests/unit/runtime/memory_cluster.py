@@ -188,6 +188,7 @@ class MemoryCluster(KubernetesApi):
         *,
         namespace: str | None,
         selector: str | None = None,
+        fields: str | None = None,
         metadata_only: bool = False,
         reached: Callable[[str], None] = lambda _: None,
     ) -> AsyncIterator[Json]:

@@ -164,6 +164,22 @@ async def test_what_can_not_be_watched_is_not_gone_and_tried_again(
 
 
 @in_fast_time
+async def test_what_may_be_listed_and_not_watched_is_not_listed_all_the_time() -> (
+    None
+):
+    """So it is while the roles of an older release hold."""
+    queues = Queues()
+    queues.cluster.broken["watch"] = Forbidden("no rights", code=403)
+    async with watching(queues):
+        queues.follow()
+        await passing(600)
+        assert 600 / LONGEST_PAUSE_SECONDS <= queues.asked("list") < 60
+        queues.workload()
+        await passing(LONGEST_PAUSE_SECONDS)
+        assert (queues.known(), queues.gone) == ([False], set())
+
+
+@in_fast_time
 async def test_a_namespace_that_can_not_be_watched_stops_no_other() -> None:
     class Fenced(MemoryCluster):
         async def version(self, kind: str, *, namespace: str | None) -> str:

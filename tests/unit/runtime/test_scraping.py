@@ -6,8 +6,9 @@ from collections.abc import Callable
 from itertools import count, pairwise
 
 import pytest
-from benchrun.decide import Collected, ScrapeTarget
+from benchrun.decide import MAX_SERVERS, Collected, ScrapeTarget
 from benchrun.effects import FetchError
+from benchrun.measure import ServerFacts
 from benchrun.runtime import scrapers
 from benchrun.runtime.scrapers import Scraper
 from benchrun.runtime.telemetry import Telemetry
@@ -302,3 +303,28 @@ def test_of_a_page_that_was_never_read_nothing_is_known() -> None:
     web = Web(metrics=FetchError("HTTP 503"), version='{"version": "1"}')
     assert scraped(web).server_facts == {}
     assert web.times_of("/version") == []
+
+
+def test_what_replicas_said_that_have_gone_is_forgotten() -> None:
+    collected = Collected()
+    collected.server_facts |= {str(n): ServerFacts() for n in range(MAX_SERVERS)}
+    web = Web(metrics=PAGE, version=VERSION)
+    scraper = Scraper(
+        TARGET,
+        collected,
+        fetcher=web,
+        now=loop_now,
+        telemetry=Telemetry(),
+        news=lambda: None,
+    )
+
+    async def go_on() -> None:
+        task = asyncio.create_task(scraper.run())
+        await passing(9)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    run_fast(go_on())
+    assert len(collected.server_facts) == MAX_SERVERS
+    assert "0" not in collected.server_facts
+    assert collected.server_facts["p"].version == "0.32.0"

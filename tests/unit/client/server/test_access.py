@@ -17,6 +17,7 @@ from benchrun_client.engines import ENGINES
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import open_session
 from benchrun_client.load.vllm_patches import PatchedAiohttp
+from benchrun_client.measuring import answer_in_words
 from benchrun_client.server.readiness import (
     ReadinessDeadline,
     Servers,
@@ -162,6 +163,43 @@ def test_secrets_are_shown_in_no_text() -> None:
         "no '***', no tenant bench"
     )
     assert "dXNlcjpwYXNz" not in repr(access)
+
+
+TOKEN = "eyJhbGciOiJSUzI1NiJ9." + "".join(f"{n:03}" for n in range(400))
+
+
+@pytest.mark.parametrize("value", [TOKEN, f"Bearer {TOKEN}", f"Token id=7 {TOKEN}"])
+async def test_a_secret_that_is_cut_within_words_is_not_shown(value: str) -> None:
+    """Words of 500 characters end within a token of a thousand."""
+    access = access_to(endpoint("http://a"), {"BENCHRUN_HEADER_X_TOKEN": value})
+    refuse = answering(401, text=f"the bearer of {value!r} is nobody")
+    async with (
+        serving(v1_completions=refuse) as url,
+        open_session(access=access, seconds=5) as session,
+    ):
+        words = await answer_in_words(
+            session, url, api="Completions", body={}, hide=access.hide
+        )
+    assert words.startswith("HTTP 401: the bearer of '")
+    assert TOKEN[:12] not in words
+    assert access.hide(f"no {TOKEN[:15]}... here") == "no ***... here"
+
+
+async def test_a_secret_in_a_stream_is_not_shown() -> None:
+    access = access_to(endpoint("http://a"), HELD)
+    broken = answering(
+        200, text="data: {the-key\n\n", content_type="text/event-stream"
+    )
+    async with (
+        serving(v1_completions=broken) as url,
+        open_session(access=access, seconds=5) as session,
+    ):
+        words = await answer_in_words(
+            session, url, api="Completions", body={}, hide=access.hide
+        )
+    assert words.startswith("HTTP 200: ")
+    assert "***" in words
+    assert "the-key" not in words
 
 
 async def _healthy(url: str, access: Access, *, seconds: int = 1) -> None:
