@@ -560,6 +560,31 @@ def test_other_load_points_and_other_spellings_of_a_default_change_nothing(
     )
 
 
+@pytest.mark.parametrize(
+    ("request_", "same"),
+    [
+        ({}, True),
+        ({"chat": {}, "extraBody": {}}, True),
+        ({"chat": {"templateArguments": {}}}, True),
+        ({"chat": {"thinking": False}}, False),
+        ({"responseFormat": {"jsonSchema": {}}}, False),
+    ],
+)
+def test_a_request_that_says_nothing_is_as_one_that_is_left_out(
+    request_: dict[str, object], same: bool
+) -> None:
+    rows = [row(repeats=5, cv=1)]
+    sides = [
+        run(name, rows, run_spec=spec(workloads=[workload(**more)]))
+        for name, more in (
+            ("a", {"api": "Chat", "ignoreEOS": False}),
+            ("b", {"api": "Chat", "ignoreEOS": False, "request": request_}),
+        )
+    ]
+    reason = compared(*sides).load_points[0].reason
+    assert reason == (None if same else "request differs between a and b")
+
+
 def test_what_is_comparable_is_compared_beside_what_is_not() -> None:
     both = spec(workloads=[workload(), workload("bulk", load=concurrencies(8))])
     rows = [row(repeats=5, cv=1), row("bulk/concurrency=8", repeats=5, cv=1)]
