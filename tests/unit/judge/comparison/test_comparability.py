@@ -573,15 +573,12 @@ def test_other_load_points_and_other_spellings_of_a_default_change_nothing(
 def test_a_request_that_says_nothing_is_as_one_that_is_left_out(
     request_: dict[str, object], same: bool
 ) -> None:
-    rows = [row(repeats=5, cv=1)]
-    sides = [
-        run(name, rows, run_spec=spec(workloads=[workload(**more)]))
-        for name, more in (
-            ("a", {"api": "Chat", "ignoreEOS": False}),
-            ("b", {"api": "Chat", "ignoreEOS": False, "request": request_}),
-        )
-    ]
-    reason = compared(*sides).load_points[0].reason
+    def asked(name: str, **more: Any) -> MeasuredRun:
+        body = workload(api="Chat", ignoreEOS=False, **more)
+        return run(name, [row(repeats=5, cv=1)], run_spec=spec(workloads=[body]))
+
+    found = compared(asked("a"), asked("b", request=request_))
+    reason = found.load_points[0].reason
     assert reason == (None if same else "request differs between a and b")
 
 
