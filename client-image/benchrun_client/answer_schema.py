@@ -97,6 +97,15 @@ def _validator(schema: Mapping[str, Any], until: float) -> Any:
 
         return run
 
+    keywords = {**usual.VALIDATORS, **_own_keywords(library)}
+    timed = {name: in_time(keyword) for name, keyword in keywords.items()}
+    nothing = importlib.import_module("referencing").Registry()
+    return library.validators.extend(usual, timed)(schema, registry=nothing)
+
+
+def _own_keywords(library: Any) -> Mapping[str, Keyword]:
+    """Return what is checked otherwise than by the library, or not at all."""
+
     def unique(_: Any, wanted: bool, entries: Any, __: Any) -> Iterator[Any]:
         # The library compares each entry with each other one.
         if wanted and isinstance(entries, list):
@@ -108,23 +117,17 @@ def _validator(schema: Mapping[str, Any], until: float) -> Any:
         validator: Any, wanted: Any, value: Any, of: Mapping[str, Any]
     ) -> Any:
         # The library tries the patterns on every name.
-        keyword = usual.VALIDATORS["additionalProperties"]
+        keyword = library.Draft202012Validator.VALIDATORS["additionalProperties"]
         is_open = "patternProperties" in of
         return () if is_open else keyword(validator, wanted, value, of)
 
-    own = {
+    return {
         "additionalProperties": additional,
         "pattern": _unchecked,
         "patternProperties": _unchecked,
         "unevaluatedProperties": _unchecked,
         "uniqueItems": unique,
     }
-    keywords = {
-        name: in_time(keyword)
-        for name, keyword in {**usual.VALIDATORS, **own}.items()
-    }
-    nothing = importlib.import_module("referencing").Registry()
-    return library.validators.extend(usual, keywords)(schema, registry=nothing)
 
 
 def _unchecked(*_: object) -> tuple[()]:
