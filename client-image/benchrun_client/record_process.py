@@ -8,10 +8,10 @@ import json
 import pickle
 from collections.abc import Sequence
 
-from benchrun_client.contract import Sealed, StageRecord, open_record, seal
+from benchrun_client.contract import Sealed, StageRecord, open_record
 from benchrun_client.processes import ChildProcess, serve
 from benchrun_client.shards.merging import ShardedStage, merged
-from benchrun_client.stage_record import RawStage, record_of
+from benchrun_client.stage_record import RawStage, record_of, sealed
 
 HEADLINE_SCHEMA = "benchrun.headline/1"
 MAX_HEADLINE_BYTES = 8 * 1024
@@ -69,8 +69,8 @@ def _answer(question: bytes) -> bytes:
     record = record_of(pickle.loads(stage))
     if sharded is not None:
         record = merged([record, *(open_record(part) for part in parts)], sharded)
-    sealed = seal(record)
-    return pickle.dumps((sealed, headline(record, digest=sealed[0].digest)))
+    made = sealed(record)
+    return pickle.dumps((made, headline(record, digest=made[0].digest)))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import accumulate, compress
 from numbers import Integral, Real
 from operator import and_
@@ -371,17 +372,81 @@ def _reasoning_columns(raw: RawStage) -> dict[str, Sequence[int]]:
     return columns
 
 
-def gap_counts(counts: Counter[int]) -> contract.GapCounts:
+def _rounded(us: int, step: int) -> int:
+    return (us + step // 2) // step * step
+
+
+def sealed(record: contract.StageRecord) -> contract.Sealed:
+    """Seal a record; what reasoning adds to the largest stages is made as coarse as it must be.
+
+    First gaps are rounded, then the times of reasoning and answer to 1 ms, then its tokens are left
+    out, which are then not known, then the times are rounded to 10 ms. Raises ValueError if even
+    that does not fit.
+    """
+    for coarser in _COARSER:
+        try:
+            return contract.seal(record)
+        except ValueError:
+            if not record.requests.reasoning_us:
+                raise
+            record = coarser(record)
+    return contract.seal(record)
+
+
+FEW_GAP_VALUES = contract.MAX_GAP_VALUES // 10
+
+
+def _fewer_gaps(record: contract.StageRecord) -> contract.StageRecord:
+    counts = Counter(dict(zip(record.gaps.us, record.gaps.count, strict=True)))
+    return record.model_copy(
+        update={"gaps": gap_counts(counts, most=FEW_GAP_VALUES)}
+    )
+
+
+def _coarser_times(
+    record: contract.StageRecord, *, step: int
+) -> contract.StageRecord:
+    def rounded(column: Sequence[int]) -> tuple[int, ...]:
+        # 0 says that there is none.
+        return tuple(max(_rounded(us, step), 1) if us else 0 for us in column)
+
+    of = record.requests
+    return _with_columns(
+        record,
+        reasoning_us=rounded(of.reasoning_us),
+        answer_us=rounded(of.answer_us),
+    )
+
+
+def _with_columns(
+    record: contract.StageRecord, **columns: tuple[int, ...]
+) -> contract.StageRecord:
+    return record.model_copy(
+        update={"requests": record.requests.model_copy(update=columns)}
+    )
+
+
+_COARSER: tuple[Callable[[contract.StageRecord], contract.StageRecord], ...] = (
+    _fewer_gaps,
+    partial(_coarser_times, step=1_000),
+    partial(_with_columns, reasoning_tokens=()),
+    partial(_coarser_times, step=10_000),
+)
+
+
+def gap_counts(
+    counts: Counter[int], *, most: int = contract.MAX_GAP_VALUES
+) -> contract.GapCounts:
     """Build exact counts by microseconds.
 
-    More than `MAX_GAP_VALUES` distinct values are rounded, to the finest step that fits.
+    More than `most` distinct values are rounded, to the finest step that fits.
     """
     step = 1
-    while len(counts) > contract.MAX_GAP_VALUES:
+    while len(counts) > most:
         step *= 10
         rounded: Counter[int] = Counter()
         for us, count in counts.items():
-            rounded[(us + step // 2) // step * step] += count
+            rounded[_rounded(us, step)] += count
         counts = rounded
     ordered = sorted(counts.items())
     return contract.GapCounts(

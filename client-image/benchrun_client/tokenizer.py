@@ -92,7 +92,7 @@ class TokenCounter:
         try:
             texts = [self._rendered(_PROBE, arguments), self._rendered(_PROBE)]
         except Exception as error:  # Same as for a template of the spec.
-            problem = "the chat template cannot be rendered with the arguments of request.chat"
+            problem = "the chat template cannot be rendered with the fields of request.chat"
             raise RunFailure(
                 "ChatTemplateInvalid", f"{problem}: {type_and_text(error)}"
             ) from error

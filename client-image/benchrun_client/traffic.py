@@ -54,7 +54,7 @@ class Traffic:
     shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
     """Number of tokens that every prompt begins with, by API."""
     own_prefix_tokens: Mapping[str, int] = field(default_factory=dict)
-    """The same by workload, of workloads that give the chat template arguments."""
+    """The same by workload, of workloads that give the chat template arguments or tools."""
     datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(
         default_factory=dict
     )
@@ -227,7 +227,7 @@ def write_traffic(
         own_prefix_tokens={
             slot.workload: counter.shared_prefix(api=slot.api, arguments=arguments)
             for slot in slots
-            if slot.api == "Chat" and (arguments := slot.asked.chat_arguments)
+            if slot.api == "Chat" and (arguments := slot.asked.rendered_with)
         },
         datasets=material.datasets,
         chat_template=counter.template_digest,

@@ -65,6 +65,12 @@ class RequestFields(LeavesOut):
         )
         return {**switches, **json.loads(self.template_arguments or "{}")}
 
+    @property
+    def rendered_with(self) -> Mapping[str, Any]:
+        """Return all that the chat template gets beside the messages; empty if it gets nothing."""
+        tools = {} if self.tools is None else {"tools": json.loads(self.tools)}
+        return {**self.chat_arguments, **tools}
+
     def body(self) -> dict[str, Any]:
         """Return these fields of a request body, by the names of the OpenAI API and of vLLM."""
         named = {

@@ -63,8 +63,8 @@ class PromptRequest:
 def with_template(
     samples: Sequence[PromptRequest], slot: contract.Requests, counter: TokenCounter
 ) -> tuple[PromptRequest, ...]:
-    """Return the requests with the tokens that arguments of the chat template add to each."""
-    added = counter.added_by(slot.asked.chat_arguments) if slot.api == "Chat" else 0
+    """Return the requests with the tokens that template arguments and tools add to each."""
+    added = counter.added_by(slot.asked.rendered_with) if slot.api == "Chat" else 0
     if not added:
         return tuple(samples)
     return tuple(

@@ -389,13 +389,16 @@ UNCOUNTED_TAGS = 4
 def thought_of(notes: StreamNotes, output_tokens: int | None) -> Thought | None:
     """Return when an answer's reasoning came, and its tokens; None if it has no reasoning.
 
-    If the server does not count them, they are as many as the chunks, provided that all chunks are
-    as many as the tokens; else their number is not known.
+    If the server does not count them, or more than all tokens, they are as many as the chunks,
+    provided that all chunks are as many as the tokens; else their number is not known.
     """
     if notes.first_reasoning_at is None:
         return None
+    output = output_tokens or 0
     tokens = notes.reasoning_tokens
-    hidden = (output_tokens or 0) - notes.chunks
+    if tokens is not None and tokens > output:
+        tokens = None
+    hidden = output - notes.chunks
     if tokens is None and 0 <= hidden <= UNCOUNTED_TAGS:
         tokens = notes.reasoning_chunks
     return Thought(notes.first_reasoning_at, notes.first_answer_at, tokens)

@@ -23,6 +23,7 @@ from benchrun.judge.rules.rule import StageFacts, Thresholds
 from benchrun.judge.stage_facts import ExpectedStage
 
 MAX_SECONDS = 1e7  # Longest measurement: some 100 days.
+MAX_TOKENS = 10**12  # Most tokens of all prompts together.
 MAX_ERRORS = 8  # Most different errors that a record keeps.
 NO_DIGEST = "0" * 64
 """Digest of the prompts. All stages have the same: no file says whether prompts differed, and
@@ -40,6 +41,12 @@ def stage_facts(
         raise Unreadable(
             f"{stage.file}: has no requests; give a file of a measurement"
         )
+    counted = None if sent is None else sent.client_input_tokens
+    if counted is not None and counted > MAX_TOKENS:
+        raise Unreadable(
+            f"{stage.file}: its prompts have {counted} tokens together, more than "
+            f"{MAX_TOKENS}; give a file of a measurement"
+        )
     load = stage.load or AtOnceLoad()
     record = StageRecord(
         run_uid="",
@@ -53,7 +60,7 @@ def stage_facts(
         ),
         first_send_unix_us=0,
         last_receive_unix_us=round(1e6 * seconds),
-        expected_input_tokens=None if sent is None else sent.client_input_tokens,
+        expected_input_tokens=counted,
         idle_before_us=0,
         scalars={"duration": seconds},
         requests=columns,

@@ -11,6 +11,7 @@ MAX_COMMAS = 8_000_000
 MAX_NESTED = (
     1_000_000  # Most lists and objects in a file, which take up to 250 bytes each.
 )
+MAX_LINES = 250_000  # Most lines of JSON Lines, five times the requests of a stage.
 MAX_SHOWN = 60  # Most characters that an error shows of a value.
 MAX_TEXT = 300
 
@@ -116,6 +117,11 @@ def documents(file: str, data: bytes, *, remedy: str) -> list[Part]:
 
 
 def _lines(whole: Part, data: bytes) -> list[Part]:
+    ends = data.count(b"\n") + data.count(b"\r")
+    if ends > MAX_LINES:
+        raise whole.wrong(
+            f"has {ends} lines that are no one document, more than {MAX_LINES}"
+        )
     found = []
     for number, line in enumerate(data.splitlines(), start=1):
         if not line.strip():

@@ -6,6 +6,7 @@ known, with what is missing; it is never "not found".
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Literal
 
 from benchrun_client.contract import AtOnceLoad
@@ -135,9 +136,8 @@ def _by_load(stages: Sequence[ForeignStage]) -> dict[str, list[ForeignStage]]:
         load = of[0].load
         label = alone if load is None else load.label
         name = "/".join(filter(None, (tool, model, label)))[:120]
-        while name in named:
-            name += "+"
-        named[name] = of
+        ids = chain([name], (f"{name}+{number}" for number in count(1)))
+        named[next(each for each in ids if each not in named)] = of
     return named
 
 

@@ -31,6 +31,7 @@ from benchrun.measure.effective_settings import (
     Effective,
     effective_settings,
     given_settings,
+    shortened,
 )
 from benchrun.measure.exporters import (
     NOT_RENEWED,
@@ -280,6 +281,7 @@ __all__ = [
     "running_by_step",
     "sent_in_plateau",
     "server_limits",
+    "shortened",
     "stage_windows",
     "stretches",
     "student_quantile",

@@ -5,6 +5,7 @@ neither says is not known: a default is never assumed, because it differs betwee
 models.
 """
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -119,11 +120,20 @@ _TYPES = {
 _WORDS = {"true": ON, "false": OFF, "none": "none", "null": "none", "": "none"}
 
 
+def shortened(text: str) -> str:
+    """Return a value of at most `MAX_CHARS`; the end of a longer one tells it from others."""
+    if len(text) <= MAX_CHARS:
+        return text
+    mark = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
+    return f"{text[: MAX_CHARS - len(mark) - 4]}... {mark}"
+
+
 def neutral(setting: EngineSetting, text: str) -> str | None:
     """Return the value of a setting as every engine's is written; None if it is cut off."""
     if setting is EngineSetting.SPECULATION:
-        return _speculation(text)
-    short = text.strip()[:MAX_CHARS]
+        found = _speculation(text)
+        return None if found is None else shortened(found)
+    short = shortened(text.strip())
     if (known := _WORDS.get(short.lower())) is not None:
         return known
     if setting in (EngineSetting.DTYPE, EngineSetting.KV_CACHE_DTYPE):
@@ -144,18 +154,20 @@ _NUMBERS: tuple[Callable[[str], str], ...] = (
 
 
 def _speculation(text: str) -> str | None:
-    """Return how tokens are guessed, and how many: `ngram, 4 tokens`.
+    """Return how tokens are guessed, by which model, and how many: `eagle3 of org/m, 4 tokens`.
 
     vLLM takes JSON.
     """
     if not text.lstrip().startswith("{"):
-        return _WORDS.get(text.strip().lower(), text.strip()[:MAX_CHARS])
+        return _WORDS.get(text.strip().lower(), text.strip())
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    method = given.get("method") or given.get("model")
+    named = [each for key in ("method", "model") if (each := given.get(key))]
     tokens = given.get("num_speculative_tokens")
-    if not isinstance(method, str) or type(tokens) is not int:
+    if not named or type(tokens) is not int:
         return None
-    return f"{method[:MAX_CHARS]}, {tokens} tokens"
+    if not all(isinstance(each, str) for each in named):
+        return None
+    return f"{' of '.join(named)}, {tokens} tokens"

@@ -85,21 +85,25 @@ def client_sampling(workload: Workload) -> contract.SamplingParams:
 
 
 def client_fields(workload: Workload) -> contract.RequestFields | None:
-    """Return what requests say besides, for the plan; None if they say nothing."""
+    """Return what requests say besides, for the plan; None if they say nothing.
+
+    Empty objects say nothing, but for a schema: that is met by any JSON.
+    """
     if (asked := workload.request) is None:
         return None
     chat = asked.chat or ChatFields()
     form = asked.response_format
     adapters = [each.model_dump() for each in asked.adapters or ()]
-    return contract.RequestFields(
+    fields = contract.RequestFields(
         thinking=chat.thinking,
-        template_arguments=_text(chat.template_arguments),
+        template_arguments=_text(chat.template_arguments or None),
         tools=_text(chat.tools),
         answer_schema=None if form is None else _text(form.json_schema),
         priority=asked.priority,
-        extra=_text(asked.extra_body),
+        extra=_text(asked.extra_body or None),
         adapters=tuple(map(contract.Adapter.model_validate, adapters)),
     )
+    return None if fields == contract.NO_FIELDS else fields
 
 
 def _text(value: object) -> str | None:

@@ -1,6 +1,9 @@
 """What requests say beside prompt and sampling: the body, the adapters, and the answers' schema."""
 
+import json
+import time
 from collections import Counter
+from typing import Any
 
 import pytest
 from benchrun_client.answer_schema import MAX_CHECKED, checked, sampled
@@ -113,10 +116,77 @@ def test_a_schema_that_cannot_be_read_checks_nothing(
     assert checked(('{"age": 1}',), json_text(schema)) is None
 
 
-def test_an_expression_that_takes_for_ever_is_not_tried() -> None:
-    schema = {"type": "string", "pattern": "^(a+)+$"}
-    found = checked(('"' + "a" * 60 + '!"',), json_text(schema))
-    assert found == AnswerCheck(checked=1, broken=0)
+EVIL = "^(a+)+$"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": EVIL},
+        {"patternProperties": {EVIL: {}}, "additionalProperties": False},
+        {"patternProperties": {EVIL: {}}, "unevaluatedProperties": False},
+    ],
+)
+def test_an_expression_that_takes_for_ever_is_not_tried(
+    schema: dict[str, Any],
+) -> None:
+    long = "a" * 60 + "!"
+    texts = json.dumps(long), json.dumps({long: 1})
+    found = checked(texts, json_text(schema))
+    assert found == AnswerCheck(checked=2, broken=0)
+
+
+def doubling(levels: int) -> dict[str, Any]:
+    """Return a schema whose check takes twice as long with each level."""
+    names = [f"#/$defs/{n}" for n in range(levels + 1)]
+    defs: dict[str, Any] = {
+        str(n): {"allOf": [{"$ref": names[n + 1]}] * 2} for n in range(levels)
+    }
+    return {"$ref": names[0], "$defs": defs | {str(levels): {"type": "object"}}}
+
+
+@pytest.mark.parametrize("levels", [200, 1000])
+def test_a_schema_too_deep_for_the_library_checks_nothing(levels: int) -> None:
+    text = '{"properties":{"a":' * levels + "{}" + "}}" * levels
+    assert checked(("{}",), text) is None
+
+
+def test_a_check_ends_after_its_time_with_what_it_has() -> None:
+    # The first answer is broken at once; the second takes 2 to the power of 40 steps.
+    schema = {"type": "object", **doubling(40)}
+    began = time.process_time()
+    found = checked(("[]", "{}", "[]"), json_text(schema), seconds=0.2)
+    assert found == AnswerCheck(checked=1, broken=1, where="$: type")
+    assert checked(("{}",), json_text(schema), seconds=0.2) is None
+    assert time.process_time() - began < 5
+
+
+def test_entries_that_must_differ_are_compared_once_each() -> None:
+    schema = json_text({"type": "array", "uniqueItems": True})
+    entries: list[Any] = [{"a": n} for n in range(2500)]
+    began = time.process_time()
+    found = checked((json.dumps(entries), json.dumps([*entries, {"a": 7}])), schema)
+    assert found == AnswerCheck(checked=2, broken=1, where="$: uniqueItems")
+    assert time.process_time() - began < 2
+
+
+def test_an_answer_that_cannot_be_checked_hides_no_other() -> None:
+    schema = {
+        "anyOf": [
+            {"type": "object", "properties": {"a": {"$ref": "#"}}},
+            {"type": "integer"},
+        ]
+    }
+    nested = '{"a":' * 400 + "1" + "}" * 400
+    found = checked((nested, '"text"', "1"), json_text(schema))
+    assert found == AnswerCheck(checked=2, broken=1, where="$: anyOf")
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", "-Infinity"])
+def test_words_that_only_python_reads_are_not_json(text: str) -> None:
+    where = "the whole: it is not JSON"
+    found = AnswerCheck(checked=1, broken=1, where=where)
+    assert checked((text,), "{}") == found
 
 
 def test_only_answers_that_the_model_ended_are_a_sample() -> None:

@@ -324,3 +324,22 @@ def test_prompts_have_the_tokens_that_arguments_of_the_template_add() -> None:
     assert more == {36} == {request.input_tokens for request in traffic.warmups[0]}
     prefixes = [traffic.prefix_tokens(each) for each in given.stages]
     assert prefixes[1] - prefixes[0] == 2
+
+
+def test_prompts_have_the_tokens_of_their_tools() -> None:
+    words = ["system", "user", "end", *WORDS]
+    counter = TokenCounter(Thinker(words, chat_template="{{ messages }}"))
+    fields = RequestFields(tools='[{"type":"function"},{"type":"function"},{}]')
+    given = plan(
+        stage(api="Chat"),
+        stage(
+            id="told/concurrency=2/r1", workload="told", api="Chat", fields=fields
+        ),
+    )
+    traffic = write_traffic(given, find_material(given, counter), counter)
+    assert [{r.input_tokens for r in each} for each in traffic.stages] == [
+        {32},
+        {35},
+    ]
+    prefixes = [traffic.prefix_tokens(each) for each in given.stages]
+    assert prefixes[1] - prefixes[0] == 3

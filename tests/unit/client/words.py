@@ -110,6 +110,7 @@ class Thinker(HubTokenizer):
         add_generation_prompt: bool,
         enable_thinking: bool = True,
         effort: str = "",
+        tools: Sequence[Any] = (),
         **_: Any,
     ) -> str:
         if effort == "broken":
@@ -118,4 +119,5 @@ class Thinker(HubTokenizer):
             messages, tokenize=tokenize, add_generation_prompt=add_generation_prompt
         )
         begun = "system system " if effort == "low" else ""
+        begun += "system " * len(tools)
         return begun + text + ("" if enable_thinking else " end end")

@@ -203,3 +203,22 @@ def test_a_hostile_file_is_refused_with_file_and_key(name: str) -> None:
 def test_records_alone_lack_the_load() -> None:
     with pytest.raises(Unreadable, match="profile_export_aiperf"):
         read("aiperf", records=records())
+
+
+def test_tokens_without_measure_are_refused_and_sums_of_them_too() -> None:
+    def changed(record: dict[str, Any]) -> None:
+        record["metrics"]["input_sequence_length"]["value"] = 10**9
+
+    with pytest.raises(Unreadable):
+        judge(
+            read(
+                "aiperf",
+                records=b"\n".join([records(changed)] * 30),
+                summary=text_of(SUMMARY),
+            )
+        )
+
+
+def test_lines_of_next_to_nothing_are_counted_before_they_are_read() -> None:
+    with pytest.raises(Unreadable, match="3000000 lines"):
+        read("aiperf", records=b"1\n" * 3_000_000, summary=text_of(SUMMARY))

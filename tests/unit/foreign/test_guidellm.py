@@ -183,3 +183,16 @@ def test_a_hostile_file_is_refused_with_file_key_and_remedy(name: str) -> None:
     assert words.startswith("file: benchmarks[0]")
     assert key in words
     assert "guidellm run --output kind=json" in words
+
+
+def test_many_files_of_one_long_folder_are_told_apart() -> None:
+    text = text_of(
+        NAME, lambda content: strategy(type_="sweep")(content["benchmarks"][0])
+    )
+    folder = "/results" * 20
+    found = judge(
+        read("guidellm", **{f"{folder}/{n}.json": text for n in range(50)})
+    )
+    ids = [each.id for each in found.load_points]
+    assert len(set(ids)) == 50
+    assert max(map(len, ids)) <= 130

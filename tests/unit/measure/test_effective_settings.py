@@ -12,6 +12,7 @@ from benchrun.measure import (
     given_settings,
     parse_facts,
 )
+from benchrun.measure.effective_settings import MAX_CHARS
 from benchrun_client.engines import ENGINES, EngineName, EngineSetting as S
 
 UNIT = Path(__file__).parents[1]
@@ -103,6 +104,14 @@ def test_a_real_llamacpp_tells_less() -> None:
             {},
             {S.SPECULATION: "ngram, 4 tokens"},
         ),
+        (
+            [
+                '--speculative-config={"method": "eagle3", "model": "a/b", '
+                '"num_speculative_tokens": 4}'
+            ],
+            {},
+            {S.SPECULATION: "eagle3 of a/b, 4 tokens"},
+        ),
         (["--speculative-config={broken"], {}, {}),
         (['--speculative-config={"method": 1}'], {}, {}),
         (["--config=/a"], {}, {}),
@@ -168,3 +177,16 @@ def test_every_setting_says_what_it_changes_or_is_not_compared() -> None:
         S.QUANTIZATION,
         S.KV_CACHE_DTYPE,
     }
+
+
+@pytest.mark.parametrize("name", ["speculative_config", "attention_backend"])
+def test_values_that_differ_only_far_behind_are_not_the_same(name: str) -> None:
+    begin = "eagle3 of /models/" + "x" * 80
+    ends = ("/a, 4 tokens", "/b, 4 tokens", "/a, 5 tokens")
+    values = [
+        value
+        for end in ends
+        for value in settings(reported={name: begin + end}).values()
+    ]
+    assert len(set(values)) == 3
+    assert max(map(len, values)) <= MAX_CHARS

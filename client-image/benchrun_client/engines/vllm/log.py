@@ -245,7 +245,8 @@ _CONFIG_VALUE = re.compile(
     r"(SpeculativeConfig\([^()]{0,200}\)|[A-Za-z0-9_.-]{1,40})(?=, |\s|$)"
 )
 _SPECULATION = re.compile(
-    r"SpeculativeConfig\(method='([^']{1,40})', .{0,200}?num_spec_tokens=([0-9]{1,4})\)"
+    r"SpeculativeConfig\(method='([^']{1,40})', (?:model='([^']{1,160})', )?"
+    r".{0,200}?num_spec_tokens=([0-9]{1,4})\)"
 )
 
 
@@ -258,13 +259,19 @@ def _configured(log: str) -> Iterator[tuple[str, str]]:
         text = log[begin : begin + _MAX_CONFIG_CHARS].partition("\n")[0]
         begin += len(_CONFIG_BEGINS)
         for name, value in _CONFIG_VALUE.findall(text):
-            guessed = _SPECULATION.match(value)
-            yield (
-                _CONFIG_NAMES[name],
-                value
-                if guessed is None
-                else "{}, {} tokens".format(*guessed.groups()),
-            )
+            yield _CONFIG_NAMES[name], _speculation(value, text)
+
+
+def _speculation(value: str, config: str) -> str:
+    """Return how tokens are guessed, in words; any other value as it is.
+
+    The model that guesses is named unless it is the one that is served.
+    """
+    if (guessed := _SPECULATION.match(value)) is None:
+        return value
+    method, model, tokens = guessed.groups()
+    is_own = model is None or f" config: model='{model}'," in config
+    return f"{method}{'' if is_own else f' of {model}'}, {tokens} tokens"
 
 
 def _chosen(log: str) -> dict[str, str]:

@@ -11,7 +11,12 @@ from typing import NamedTuple
 from benchrun_client.engines import ENGINES, Effect, EngineSetting
 
 from benchrun.api import BenchmarkRunSpec, ComparedSetting, ServerStatus
-from benchrun.measure import Effective, effective_settings, given_settings
+from benchrun.measure import (
+    Effective,
+    effective_settings,
+    given_settings,
+    shortened,
+)
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
 
 ENGINE, RELEASE = "engine", "release"
@@ -24,7 +29,6 @@ MEASURED_PERCENT = 5.0
 """The most by which the KV caches of equal servers differ: a server measures at its start how much
 memory is left. In percent."""
 MAX_LISTED = 4  # Most differences that a sentence names.
-MAX_CHARS = 60  # Most characters of a side's value.
 
 
 class Servers(NamedTuple):
@@ -167,7 +171,7 @@ def _values(side: Sequence[Servers]) -> Mapping[str, str]:
         values = [of.get(name) for of in servers]
         known = [value for value in values if value is not None]
         if values and len(known) == len(values):
-            found[name] = " and ".join(_unlike(name, known))[:MAX_CHARS]
+            found[name] = shortened(" and ".join(_unlike(name, known)))
     return found
 
 

@@ -6,6 +6,7 @@ import math
 import random
 from collections import Counter
 from dataclasses import replace
+from operator import sub
 from typing import Any
 
 import pytest
@@ -30,11 +31,14 @@ from benchrun_client.record_process import MAX_HEADLINE_BYTES, headline
 from benchrun_client.stage_record import (
     MAX_ERRORS,
     MAX_SCALARS,
+    RawStage,
+    Thought,
     error_counts,
     gap_counts,
     micros,
     record_of,
     scalars_of,
+    sealed,
 )
 from hypothesis import given, strategies as st
 from unit.client.plans import raw_stage
@@ -386,11 +390,12 @@ def test_too_many_distinct_gaps_are_rounded_to_the_finest_step_that_fits() -> No
     assert max(counted.us) >= MAX_GAP_VALUES * 3 - 10
 
 
-def test_the_largest_stage_fits_into_a_record() -> None:
+def largest() -> RawStage:
+    """Return a stage of as many requests as there may be, no two of them alike."""
     n = MAX_REQUESTS_A_STAGE
     rng = random.Random(1)
     sent = [100.0 + rng.uniform(3600, 7200) for _ in range(n)]
-    raw = raw_stage(
+    return raw_stage(
         due=[s - rng.uniform(1000, 9000) for s in sent],
         sent=sent,
         answered=sent,
@@ -403,8 +408,46 @@ def test_the_largest_stage_fits_into_a_record() -> None:
         output_lens=[131_072] * n,
         errors=[""] * n,
     )
-    record = record_of(raw)
+
+
+def test_the_largest_stage_fits_into_a_record() -> None:
+    record = record_of(largest())
     assert open_record(seal(record)[1]) == record
+
+
+def test_the_largest_stage_of_a_model_that_thinks_is_kept_a_little_coarser() -> (
+    None
+):
+    raw = largest()
+    raw.instants.due = raw.instants.sent
+    rng = random.Random(2)
+    raw.instants.thoughts = {
+        number: Thought(
+            sent + ttft, sent + ttft + rng.uniform(0.1, 60), rng.randrange(9000)
+        )
+        for number, (sent, ttft) in enumerate(
+            zip(raw.instants.sent, raw.ttfts, strict=True)
+        )
+    }
+    raw.instants.thoughts[7] = Thought(raw.instants.sent[7] + 1e-4, None, 9)
+    exact = record_of(raw)
+    with pytest.raises(ValueError):
+        seal(exact)
+    kept = open_record(sealed(exact)[1])
+    for name in ("reasoning_us", "answer_us"):
+        values, wanted = (getattr(of.requests, name) for of in (kept, exact))
+        assert 0 < max(map(abs, map(sub, values, wanted))) <= 500
+        assert [not us for us in values] == [not us for us in wanted]
+    assert kept.requests.reasoning_tokens == ()
+    for name in ("ttft_us", "e2el_us", "output_tokens"):
+        assert getattr(kept.requests, name) == getattr(exact.requests, name)
+    assert sum(kept.gaps.count) == sum(exact.gaps.count)
+    assert len(kept.gaps.us) <= MAX_GAP_VALUES // 10
+
+
+def test_a_record_that_fits_is_sealed_as_it_is() -> None:
+    record = record_of(raw_stage())
+    assert sealed(record) == seal(record)
 
 
 def test_a_traceback_becomes_its_last_line() -> None:

@@ -136,13 +136,22 @@ def test_text_before_the_reasoning_is_not_the_answer() -> None:
         pytest.param(
             {"completion_tokens": 6, "reasoning_tokens": 0}, 2, id="SGLang always 0"
         ),
+        pytest.param(
+            {"completion_tokens": 60, "reasoning_tokens": 61},
+            None,
+            id="more than all tokens",
+        ),
+        pytest.param(
+            {"completion_tokens": 6, "reasoning_tokens": 10**30}, 2, id="absurd"
+        ),
+        pytest.param({"reasoning_tokens": 10**30}, None, id="no other count"),
     ],
 )
 def test_tokens_are_the_servers_count_or_one_a_chunk(
     usage: Json, tokens: int | None
 ) -> None:
     events = [*VLLM[:-1], {"choices": [], "usage": usage}]
-    thought = thought_of(noted(events, whole=False), usage["completion_tokens"])
+    thought = thought_of(noted(events, whole=False), usage.get("completion_tokens"))
     assert thought is not None
     assert thought.tokens == tokens
 

@@ -173,11 +173,25 @@ hand."""
             id="tokens of a step",
         ),
         pytest.param(
-            {"speculative_config": "eagle3, 4 tokens"},
+            {"speculative_config": "eagle3 of /models/a draft, 4 tokens"},
             "Initializing a V1 LLM engine (v0.32.0) with config: model='m', "
             "speculative_config=SpeculativeConfig(method='eagle3', model='/models/a draft', "
             "num_spec_tokens=4), tokenizer='m'",
             id="speculation",
+        ),
+        pytest.param(
+            {"speculative_config": "mtp, 1 tokens"},
+            "Initializing a V1 LLM engine (v0.32.0) with config: model='/m', "
+            "speculative_config=SpeculativeConfig(method='mtp', model='/m', "
+            "num_spec_tokens=1), tokenizer='m'",
+            id="speculation by the model itself",
+        ),
+        pytest.param(
+            {"speculative_config": "ngram, 4 tokens"},
+            "Initializing a V1 LLM engine (v0.32.0) with config: model='/m', "
+            "speculative_config=SpeculativeConfig(method='ngram', model=None, "
+            "num_spec_tokens=4), tokenizer='m'",
+            id="speculation without a model",
         ),
         pytest.param(
             {"enable_chunked_prefill": "False"},

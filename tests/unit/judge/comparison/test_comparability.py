@@ -560,6 +560,28 @@ def test_other_load_points_and_other_spellings_of_a_default_change_nothing(
     )
 
 
+@pytest.mark.parametrize(
+    ("request_", "same"),
+    [
+        ({}, True),
+        ({"chat": {}, "extraBody": {}}, True),
+        ({"chat": {"templateArguments": {}}}, True),
+        ({"chat": {"thinking": False}}, False),
+        ({"responseFormat": {"jsonSchema": {}}}, False),
+    ],
+)
+def test_a_request_that_says_nothing_is_as_one_that_is_left_out(
+    request_: dict[str, object], same: bool
+) -> None:
+    def asked(name: str, **more: Any) -> MeasuredRun:
+        body = workload(api="Chat", ignoreEOS=False, **more)
+        return run(name, [row(repeats=5, cv=1)], run_spec=spec(workloads=[body]))
+
+    found = compared(asked("a"), asked("b", request=request_))
+    reason = found.load_points[0].reason
+    assert reason == (None if same else "request differs between a and b")
+
+
 def test_what_is_comparable_is_compared_beside_what_is_not() -> None:
     both = spec(workloads=[workload(), workload("bulk", load=concurrencies(8))])
     rows = [row(repeats=5, cv=1), row("bulk/concurrency=8", repeats=5, cv=1)]
