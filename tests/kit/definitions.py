@@ -39,7 +39,7 @@ def older() -> Iterator[None]:
 def _defined(change: Callable[[Object], None]) -> Iterator[None]:
     document = yaml.safe_load((CRDS / f"{RUN}.yaml").read_text())
     for version in document["spec"]["versions"]:
-        change(version["schema"]["openAPIV3Schema"])
+        change(version)
     command(*APPLY, "--filename=-", stdin=json.dumps(document))
     try:
         yield
@@ -47,13 +47,15 @@ def _defined(change: Callable[[Object], None]) -> Iterator[None]:
         command(*APPLY, f"--filename={CRDS}")
 
 
-def _with_anything(run: Object) -> None:
-    status = run["properties"]["status"]
+def _with_anything(version: Object) -> None:
+    status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
     _without_enums(status)
     status["x-kubernetes-preserve-unknown-fields"] = True
 
 
-def _with_little(run: Object) -> None:
+def _with_little(version: Object) -> None:
+    version.pop("selectableFields")
+    run = version["schema"]["openAPIV3Schema"]
     status = run["properties"]["status"]
     known = status["properties"]
     status["properties"] = {name: known[name] for name in OF_YESTERDAY}
