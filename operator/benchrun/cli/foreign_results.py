@@ -12,8 +12,8 @@ from rich.text import Text
 from benchrun.api import SEVERITIES, RuleSeverity
 from benchrun.cli import console_tables, errors
 from benchrun.foreign import document, judged
-from benchrun.foreign.judged import Answer, Judged, JudgedLoadPoint
-from benchrun.foreign.model import ForeignStage, Reader, Source
+from benchrun.foreign.judged import ForeignJudgement, ForeignLoadPoint, RuleAnswer
+from benchrun.foreign.model import FileReader, ForeignStage, Source
 from benchrun.foreign.readers import READERS
 from benchrun.judge.thresholds import Thresholds
 from benchrun.report import exit_codes, tables
@@ -52,7 +52,7 @@ def judge_files(
     return exit_codes.INVALID if found.verdict == "Invalid" else exit_codes.PASSED
 
 
-def _paths(names: Iterable[str], reader: Reader) -> list[Path]:
+def _paths(names: Iterable[str], reader: FileReader) -> list[Path]:
     """Return the files that were named; of a folder, those that the tool writes."""
     found: list[Path] = []
     for path in map(Path, names):
@@ -73,7 +73,7 @@ def _paths(names: Iterable[str], reader: Reader) -> list[Path]:
     return found
 
 
-def _source(path: Path, reader: Reader) -> Source:
+def _source(path: Path, reader: FileReader) -> Source:
     try:
         with path.open("rb") as file:
             data = file.read(document.MAX_BYTES + 1)
@@ -86,7 +86,7 @@ def _source(path: Path, reader: Reader) -> Source:
     )
 
 
-def show(console: Console, found: Judged) -> None:
+def show(console: Console, found: ForeignJudgement) -> None:
     """Print every load point with its figures, what rules found, and what they cannot know."""
     for load_point in found.load_points:
         _show_load_point(console, load_point)
@@ -97,7 +97,7 @@ def show(console: Console, found: Judged) -> None:
         console.print(Text(f"  {line}"), width=width)
 
 
-def _show_load_point(console: Console, load_point: JudgedLoadPoint) -> None:
+def _show_load_point(console: Console, load_point: ForeignLoadPoint) -> None:
     width = console_tables.prose_width(console)
     for number, stage in enumerate(load_point.stages):
         about = (
@@ -140,7 +140,7 @@ def stage_words(stage: ForeignStage) -> str:
     )
 
 
-def figure_rows(load_point: JudgedLoadPoint) -> tables.Rows:
+def figure_rows(load_point: ForeignLoadPoint) -> tables.Rows:
     """Return the figures as the tool gives them, beside ours of the steady part."""
     theirs: dict[str, list[str]] = {}
     ours: dict[str, str] = {}
@@ -165,7 +165,7 @@ def _same(theirs: str, ours: str) -> str:
     return "same" if theirs == ours else ours or "-"
 
 
-def _steady(load_point: JudgedLoadPoint, ours: str) -> tuple[str, str]:
+def _steady(load_point: ForeignLoadPoint, ours: str) -> tuple[str, str]:
     key = ours.replace("median_", "p50_")
     value = load_point.steady.get(key)
     between = load_point.intervals.get(key, ())
@@ -175,7 +175,7 @@ def _steady(load_point: JudgedLoadPoint, ours: str) -> tuple[str, str]:
     )
 
 
-def unknown_lines(answers: Sequence[Answer]) -> list[str]:
+def unknown_lines(answers: Sequence[RuleAnswer]) -> list[str]:
     """Return which rules found nothing, and which cannot be known, by what is missing."""
     nothing = [each.code.value for each in answers if each.answer == "NotFound"]
     lines = [f"asked and not found: {', '.join(nothing)}"] if nothing else []
@@ -192,7 +192,7 @@ def unknown_lines(answers: Sequence[Answer]) -> list[str]:
     return lines
 
 
-def _whys(answer: Answer) -> list[str]:
+def _whys(answer: RuleAnswer) -> list[str]:
     """Return what is missing for a rule, with what to do to have it."""
     needed = (answer.needed or {}).items()
     return [
@@ -215,7 +215,7 @@ def definition_lines(stages: Iterable[ForeignStage]) -> list[str]:
     return lines
 
 
-def as_json(tool: str, found: Judged) -> dict[str, object]:
+def as_json(tool: str, found: ForeignJudgement) -> dict[str, object]:
     """Return everything that was found, for pipelines."""
     stages = [stage for each in found.load_points for stage in each.stages]
     return {
@@ -235,7 +235,7 @@ def as_json(tool: str, found: Judged) -> dict[str, object]:
     }
 
 
-def _load_point_json(load_point: JudgedLoadPoint) -> dict[str, object]:
+def _load_point_json(load_point: ForeignLoadPoint) -> dict[str, object]:
     return {
         "id": load_point.id,
         "verdict": load_point.verdict,
@@ -261,7 +261,7 @@ def _stage_json(stage: ForeignStage) -> dict[str, object]:
     }
 
 
-def _answer_json(answer: Answer) -> dict[str, object]:
+def _answer_json(answer: RuleAnswer) -> dict[str, object]:
     return {
         "code": answer.code.value,
         "answer": answer.answer,

@@ -13,10 +13,10 @@ from benchrun.foreign import rows
 from benchrun.foreign.document import Part
 from benchrun.foreign.model import (
     WHOLE,
-    Definition,
-    Figure,
+    FigureDefinition,
+    FileReader,
+    ForeignFigure,
     ForeignStage,
-    Reader,
     Source,
 )
 from benchrun.judge.rules.inputs import Input
@@ -125,31 +125,37 @@ def _is_profiled(record: Part) -> bool:
     return phase is None or phase.value == "profiling"
 
 
-def _definitions(by_server: bool) -> list[Definition]:
+def _definitions(by_server: bool) -> list[FigureDefinition]:
     return [
-        Definition(theirs, None, _OWN_COUNT)
+        FigureDefinition(theirs, None, _OWN_COUNT)
         if rests_on_tokens and not by_server
-        else Definition(
+        else FigureDefinition(
             theirs, ours, f"of {WHOLE}" if theirs.endswith("put") else ""
         )
         for theirs, ours, rests_on_tokens in (*_LATENCIES, *_RATES)
     ]
 
 
-def _figures(part: Part, definitions: Sequence[Definition]) -> Iterator[Figure]:
+def _figures(
+    part: Part, definitions: Sequence[FigureDefinition]
+) -> Iterator[ForeignFigure]:
     rates = {theirs for theirs, _, _ in _RATES}
     for definition in definitions:
         found = part.find(definition.theirs)
         if found is None:
             continue
         if definition.theirs in rates:
-            yield Figure(definition.theirs, found.finite("avg"), definition.ours)
+            yield ForeignFigure(
+                definition.theirs, found.finite("avg"), definition.ours
+            )
             continue
         for theirs, ours in _STATISTICS.items():
             key = (
                 None if definition.ours is None else f"{ours}_{definition.ours}_ms"
             )
-            yield Figure(f"{definition.theirs}.{theirs}", found.finite(theirs), key)
+            yield ForeignFigure(
+                f"{definition.theirs}.{theirs}", found.finite(theirs), key
+            )
 
 
 def _model(config: Part) -> str | None:
@@ -288,7 +294,7 @@ def _error(part: Part) -> str:
     return text if code is None else rows.phrase(code.count(), text)
 
 
-READER = Reader(
+READER = FileReader(
     "aiperf",
     f"{SUMMARY} and {RECORDS} of aiperf profile, or the folder with both",
     (SUMMARY, RECORDS),

@@ -18,7 +18,7 @@ from benchrun_client.contract import (
 )
 
 from benchrun.foreign.document import Unreadable
-from benchrun.foreign.model import ForeignStage, Requests
+from benchrun.foreign.model import ForeignRequests, ForeignStage
 from benchrun.judge.rules.rule import StageFacts, Thresholds
 from benchrun.judge.stage_facts import ExpectedStage
 
@@ -79,7 +79,7 @@ def stage_facts(
     return StageFacts(record, expected, thresholds)
 
 
-def _seconds(file: str, sent: Requests) -> float:
+def _seconds(file: str, sent: ForeignRequests) -> float:
     """Return the time from the first send to the last answer. Raises Unreadable if too long."""
     ends = (a + b for a, b in zip(sent.start_us, sent.e2el_us, strict=True))
     seconds = max(ends, default=0) / 1e6
@@ -108,10 +108,10 @@ def _columns(stage: ForeignStage) -> RequestColumns:
     )
 
 
-def _counted_only(stage: ForeignStage) -> Requests:
+def _counted_only(stage: ForeignStage) -> ForeignRequests:
     """Return requests of which nothing is known but whether they were answered."""
     requests = stage.answered + stage.failed
-    return Requests(
+    return ForeignRequests(
         ok=[place < stage.answered for place in range(requests)],
         start_us=[0] * requests,
         ttft_us=[0] * requests,

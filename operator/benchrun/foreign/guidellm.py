@@ -16,7 +16,13 @@ from benchrun_client.contract import (
 
 from benchrun.foreign import rows
 from benchrun.foreign.document import Part
-from benchrun.foreign.model import Definition, Figure, ForeignStage, Reader, Source
+from benchrun.foreign.model import (
+    FigureDefinition,
+    FileReader,
+    ForeignFigure,
+    ForeignStage,
+    Source,
+)
 from benchrun.judge.rules.inputs import Input
 
 MAX_BENCHMARKS = 256
@@ -49,8 +55,8 @@ _NONE = (
     ),
 )
 DEFINITIONS = (
-    *(Definition(theirs, ours, note) for theirs, ours, note in _SAME_MEAN),
-    *(Definition(theirs, None, note) for theirs, note in _NONE),
+    *(FigureDefinition(theirs, ours, note) for theirs, ours, note in _SAME_MEAN),
+    *(FigureDefinition(theirs, None, note) for theirs, note in _NONE),
 )
 _PERCENTILES = ("p50", "p90", "p95", "p99")
 _ABSENT = {
@@ -93,12 +99,12 @@ def _stage(document: Part, part: Part) -> ForeignStage:
     )
 
 
-def _figures(part: Part) -> Iterator[Figure]:
+def _figures(part: Part) -> Iterator[ForeignFigure]:
     for name, ours, _ in _SAME_MEAN:
-        yield Figure(f"{name}.mean", _mean(part, name), ours)
+        yield ForeignFigure(f"{name}.mean", _mean(part, name), ours)
         yield from _percentiles(part, name)
     for name, _ in _NONE:
-        yield Figure(f"{name}.mean", _mean(part, name), None)
+        yield ForeignFigure(f"{name}.mean", _mean(part, name), None)
         yield from _percentiles(part, name)
 
 
@@ -107,11 +113,13 @@ def _mean(part: Part, name: str) -> float | None:
     return None if found is None else found.finite("mean")
 
 
-def _percentiles(part: Part, name: str) -> Iterator[Figure]:
+def _percentiles(part: Part, name: str) -> Iterator[ForeignFigure]:
     found = part.find("metrics", name, "successful", "percentiles")
     if found is not None and not name.endswith("_per_second"):
         for percentile in _PERCENTILES:
-            yield Figure(f"{name}.{percentile}", found.finite(percentile), None)
+            yield ForeignFigure(
+                f"{name}.{percentile}", found.finite(percentile), None
+            )
 
 
 def _load(part: Part) -> tuple[Load | None, str]:
@@ -221,7 +229,7 @@ def _asked_tokens(document: Part) -> int | None:
     return asked.count(most=10**9)
 
 
-READER = Reader(
+READER = FileReader(
     "guidellm",
     "the file that guidellm run --output kind=json writes",
     ("*.json",),

@@ -45,7 +45,7 @@ REPEAT = "give the files of several measurements of this load"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RuleAnswer:
     """What the rule of a code says of a load point."""
 
     code: Code
@@ -57,7 +57,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedLoadPoint:
+class ForeignLoadPoint:
     """The measurements of a load, and what rules say of them."""
 
     id: str
@@ -65,7 +65,7 @@ class JudgedLoadPoint:
     verdict: Verdict
     """The worst severity that was found. Without a finding it is Valid only if every rule could be
     asked that may make a load point Suspect, else Unknown."""
-    answers: Sequence[Answer]
+    answers: Sequence[RuleAnswer]
     steady: Mapping[str, float]
     """Figures of the steady part, from the requests in the files; empty without one."""
     intervals: Mapping[str, Sequence[float]]
@@ -73,10 +73,10 @@ class JudgedLoadPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class ForeignJudgement:
     """All load points of the files that were given."""
 
-    load_points: Sequence[JudgedLoadPoint]
+    load_points: Sequence[ForeignLoadPoint]
     findings: Sequence[Finding]
     verdict: Verdict
 
@@ -85,7 +85,7 @@ def judged(
     stages: Sequence[ForeignStage],
     thresholds: Thresholds,
     severities: Sequence[RuleSeverity] = (),
-) -> Judged:
+) -> ForeignJudgement:
     """Judge measurements; those of one tool, model and load are repeats of a load point.
 
     `severities` replace those that the rules give. Raises Unreadable for measurements without
@@ -120,7 +120,7 @@ def judged(
         each.verdict == "Unknown" for each in load_points
     ):
         verdict = "Unknown"
-    return Judged(load_points, all_rules.aggregate(findings), verdict)
+    return ForeignJudgement(load_points, all_rules.aggregate(findings), verdict)
 
 
 def _by_load(stages: Sequence[ForeignStage]) -> dict[str, list[ForeignStage]]:
@@ -199,7 +199,7 @@ def _answers(
     stages: Sequence[ForeignStage],
     known: frozenset[Input],
     off: Collection[Code],
-) -> list[Answer]:
+) -> list[RuleAnswer]:
     """Return the answer of every rule; what `off` has was found, and has no severity."""
     remedies = {Input.REPEATS: REPEAT}
     for stage in stages:
@@ -213,36 +213,38 @@ def _answers(
         if findings:
             answers.append(_finding(findings))
         elif code in off:
-            answers.append(Answer(code, "Found", None, "its severity is Off"))
+            answers.append(RuleAnswer(code, "Found", None, "its severity is Off"))
         elif missing:
             needed = {each: remedies.get(each, "") for each in missing}
             what = "; ".join(each.what for each in missing)
             answers.append(
-                Answer(code, "CannotBeKnown", None, f"this needs {what}", needed)
+                RuleAnswer(
+                    code, "CannotBeKnown", None, f"this needs {what}", needed
+                )
             )
         elif whys:
-            answers.append(Answer(code, "CannotBeKnown", None, whys[0]))
+            answers.append(RuleAnswer(code, "CannotBeKnown", None, whys[0]))
         else:
-            answers.append(Answer(code, "NotFound"))
+            answers.append(RuleAnswer(code, "NotFound"))
     return answers
 
 
-def _finding(findings: Sequence[StageFinding]) -> Answer:
+def _finding(findings: Sequence[StageFinding]) -> RuleAnswer:
     worst = max(
         findings, key=lambda each: (SEVERITIES.index(each.severity), each.weight)
     )
     words = all_rules.evidence_sentence(worst.code, worst.evidence)
-    return Answer(worst.code, "Found", worst.severity, words)
+    return RuleAnswer(worst.code, "Found", worst.severity, words)
 
 
 def _load_point(
     context: LoadPointContext,
     stages: Sequence[ForeignStage],
     found: Sequence[StageFinding],
-    answers: Sequence[Answer],
-) -> JudgedLoadPoint:
+    answers: Sequence[RuleAnswer],
+) -> ForeignLoadPoint:
     steady, intervals = _steady(context, stages)
-    return JudgedLoadPoint(
+    return ForeignLoadPoint(
         context.load_point.id,
         stages,
         _verdict(found, answers),
@@ -252,7 +254,9 @@ def _load_point(
     )
 
 
-def _verdict(found: Sequence[StageFinding], answers: Sequence[Answer]) -> Verdict:
+def _verdict(
+    found: Sequence[StageFinding], answers: Sequence[RuleAnswer]
+) -> Verdict:
     worst = all_rules.verdict_of_findings(found)
     unasked = any(
         each.answer == "CannotBeKnown" and set(each.code.severities) != {"Note"}

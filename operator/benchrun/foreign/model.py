@@ -12,7 +12,7 @@ WHOLE = "the whole measurement, from the first send to the last answer"
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class FigureDefinition:
     """What a figure of the tool is among ours."""
 
     theirs: str  # Its name in the tool's files.
@@ -23,7 +23,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ForeignFigure:
     """A figure as the tool gives it."""
 
     theirs: str
@@ -33,7 +33,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Requests:
+class ForeignRequests:
     """Columns of the requests that were sent, in order of sending; None: the file has no such.
 
     Times are in microseconds, `start_us` since the first send.
@@ -66,9 +66,9 @@ class ForeignStage:
     answered: int
     failed: int
     seconds: float | None
-    figures: Sequence[Figure]
-    definitions: Sequence[Definition]
-    requests: Requests | None = None
+    figures: Sequence[ForeignFigure]
+    definitions: Sequence[FigureDefinition]
+    requests: ForeignRequests | None = None
     not_ours: frozenset[str] = frozenset()
     """Latencies that the requests have by another definition than ours: no figure is made of
     them."""
@@ -112,7 +112,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class FileReader:
     """How the files of a tool are read."""
 
     tool: str

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from benchrun.foreign import aiperf, guidellm, vllm_bench
-from benchrun.foreign.model import Reader
+from benchrun.foreign.model import FileReader
 
-READERS: Mapping[str, Reader] = {
+READERS: Mapping[str, FileReader] = {
     each.tool: each for each in (vllm_bench.READER, guidellm.READER, aiperf.READER)
 }

@@ -7,7 +7,7 @@ from http import HTTPStatus
 
 from benchrun_client.contract import RateLoad, spelled
 
-from benchrun.foreign.model import Requests
+from benchrun.foreign.model import ForeignRequests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Row:
     client_input_tokens: int | None = None
 
 
-def requests_of(rows: Sequence[Row]) -> Requests | None:
+def requests_of(rows: Sequence[Row]) -> ForeignRequests | None:
     """Return the columns of the requests; a column is None if an answer has no value in it.
 
     Return None if there are no requests.
@@ -37,7 +37,7 @@ def requests_of(rows: Sequence[Row]) -> Requests | None:
     answered = [row for row in ordered if row.ok]
     counted = _column(ordered, lambda row: row.client_input_tokens)
     has_gaps = all(row.gaps is not None for row in answered)
-    return Requests(
+    return ForeignRequests(
         ok=[row.ok for row in ordered],
         start_us=[_us(row.start - first) for row in ordered],
         ttft_us=[_us(row.ttft) for row in ordered],

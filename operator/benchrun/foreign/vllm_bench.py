@@ -17,11 +17,11 @@ from benchrun.foreign import rows
 from benchrun.foreign.document import Part
 from benchrun.foreign.model import (
     WHOLE,
-    Definition,
-    Figure,
+    FigureDefinition,
+    FileReader,
+    ForeignFigure,
+    ForeignRequests,
     ForeignStage,
-    Reader,
-    Requests,
     Source,
 )
 from benchrun.judge.rules.inputs import Input
@@ -98,7 +98,7 @@ def _stage(part: Part) -> ForeignStage:
     )
 
 
-def _definitions(backend: str) -> list[Definition]:
+def _definitions(backend: str) -> list[FigureDefinition]:
     if backend in _COMPLETIONS:
         notes = dict.fromkeys(_LATENCIES, "")
     elif backend in _CHAT:
@@ -112,22 +112,24 @@ def _definitions(backend: str) -> list[Definition]:
         why = f"what backend {backend} measures is not known to this release"
         notes = dict.fromkeys(_LATENCIES, why)
     latencies = [
-        Definition(name, None if note else name, note)
+        FigureDefinition(name, None if note else name, note)
         for name, note in notes.items()
     ]
-    return [*latencies, Definition("throughput", "throughput", f"of {WHOLE}")]
+    return [*latencies, FigureDefinition("throughput", "throughput", f"of {WHOLE}")]
 
 
-def _figures(part: Part, definitions: Sequence[Definition]) -> Iterator[Figure]:
+def _figures(
+    part: Part, definitions: Sequence[FigureDefinition]
+) -> Iterator[ForeignFigure]:
     for key in _WHOLE_STAGE:
         if part.find(key) is not None:
-            yield Figure(key, part.finite(key), key)
+            yield ForeignFigure(key, part.finite(key), key)
     for latency in definitions:
         for statistic in (*_STATISTICS, *_PERCENTILES):
             key = f"{statistic}_{latency.theirs}_ms"
             if part.find(key) is not None:
                 ours = None if latency.ours is None else key
-                yield Figure(key, part.finite(key), ours)
+                yield ForeignFigure(key, part.finite(key), ours)
 
 
 def _load(part: Part) -> tuple[Load | None, str]:
@@ -160,7 +162,7 @@ def _errors(part: Part) -> Counter[str] | None:
     return Counter(text for text in texts if text)
 
 
-def _requests(part: Part, answered: int) -> Requests | None:
+def _requests(part: Part, answered: int) -> ForeignRequests | None:
     """Return the requests; None if the file has not when each was sent (before vLLM 0.11)."""
     if part.find("start_times") is None or part.find("latencies") is None:
         return None
@@ -189,7 +191,7 @@ def _requests(part: Part, answered: int) -> Requests | None:
     order = sorted(range(sent), key=starts.__getitem__)
     first = starts[order[0]] if order else 0
     queued = columns.get("queue_times")
-    return Requests(
+    return ForeignRequests(
         ok=[ok[i] for i in order],
         start_us=[starts[i] - first for i in order],
         ttft_us=[columns["ttfts"][i] for i in order],
@@ -233,4 +235,4 @@ def _gaps(part: Part, answers: int) -> list[int] | None:
     return gaps
 
 
-READER = Reader("vllm", f"the file that {DETAILED} writes", ("*.json",), read)
+READER = FileReader("vllm", f"the file that {DETAILED} writes", ("*.json",), read)

@@ -34,12 +34,12 @@ def read(tool: str, **files: bytes) -> list[ForeignStage]:
     return list(reader.read(sources))
 
 
-def judge(stages: list[ForeignStage]) -> judged.Judged:
+def judge(stages: list[ForeignStage]) -> judged.ForeignJudgement:
     """Judge measurements by the usual thresholds."""
     return judged.judged(stages, Thresholds())
 
 
-def answers(found: judged.Judged) -> dict[str, judged.Answer]:
+def answers(found: judged.ForeignJudgement) -> dict[str, judged.RuleAnswer]:
     """Return the answers of the only load point, by code."""
     (load_point,) = found.load_points
     return {each.code.value: each for each in load_point.answers}

@@ -19,9 +19,9 @@ from benchrun.measure import (
 )
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
 
-ENGINE, RELEASE = "engine", "release"
+WHICH_ENGINE, RELEASE = "engine", "release"
 NOT_SETTINGS: Mapping[str, tuple[Effect, ...]] = {
-    ENGINE: ("Answers", "Speed", "Memory"),
+    WHICH_ENGINE: ("Answers", "Speed", "Memory"),
     RELEASE: ("Speed", "Memory"),
 }
 """What a server has beside its settings, and what it changes where it differs."""
@@ -86,7 +86,9 @@ def unequal(found: Iterable[ComparedSetting]) -> list[ComparedSetting]:
     left = [
         each
         for each in found
-        if each.word == "Differs" and not each.on_purpose and each.setting != ENGINE
+        if each.word == "Differs"
+        and not each.on_purpose
+        and each.setting != WHICH_ENGINE
     ]
     return sorted(left, key=lambda each: "Answers" not in each.changes)
 
@@ -128,7 +130,7 @@ def in_words(found: Sequence[ComparedSetting], names: Sequence[str]) -> list[str
     Empty if they are known to be alike but for what was varied on purpose.
     """
     parts = []
-    engines = next((e for e in found if e.setting == ENGINE), None)
+    engines = next((e for e in found if e.setting == WHICH_ENGINE), None)
     if engines is not None and engines.word == "Differs":
         parts.append(
             f"the engines differ: {engines.baseline} in {names[0]}, "
@@ -191,7 +193,7 @@ def _of_server(run: Servers, server: ServerStatus) -> Mapping[str, str]:
     )
     release = {} if server.version is None else {RELEASE: server.version}
     return {
-        ENGINE: ENGINES[server.engine].name,
+        WHICH_ENGINE: ENGINES[server.engine].name,
         **release,
         **{setting.value: each.value for setting, each in known.items()},
     }
@@ -261,7 +263,7 @@ def _kernels(spec: BenchmarkRunSpec) -> object:
 
 
 _SAID: Mapping[str, Callable[[BenchmarkRunSpec], object]] = {
-    ENGINE: lambda spec: spec.engine_name,
+    WHICH_ENGINE: lambda spec: spec.engine_name,
     RELEASE: _image,
     EngineSetting.DTYPE.value: _weights,
     EngineSetting.QUANTIZATION.value: _weights,

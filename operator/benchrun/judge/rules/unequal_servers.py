@@ -21,7 +21,7 @@ def unequal_servers(
     They are noted at this load point, the run's first.
     """
     findings = []
-    engine = next((e for e in found if e.setting == settings.ENGINE), None)
+    engine = next((e for e in found if e.setting == settings.WHICH_ENGINE), None)
     if engine is not None and engine.word == "Differs":
         of_engines: Evidence = {
             "baseline": baseline,
@@ -50,7 +50,7 @@ def unequal_servers(
 
 def _counted(found: Sequence[ComparedSetting]) -> Mapping[str, int]:
     """Count settings, the engine aside, by what is known of them."""
-    others = [each for each in found if each.setting != settings.ENGINE]
+    others = [each for each in found if each.setting != settings.WHICH_ENGINE]
     differing = [each for each in others if each.word == "Differs"]
     return {
         "same": sum(each.word == "Same" for each in others),
