@@ -711,7 +711,7 @@ class Header(base.SpecModel):
     )
 
 
-class QueryParameter(base.SpecModel):
+class EndpointParameter(base.SpecModel):
     """A parameter in the URL of every request, where logs show it: never a credential."""
 
     rules = (
@@ -829,7 +829,7 @@ class Endpoint(base.SpecModel):
     ] = Field(default_factory=list)
     """Headers of every request to the endpoint, and to no other address."""
     query: Annotated[
-        list[QueryParameter], Field(max_length=16), base.Unique("name")
+        list[EndpointParameter], Field(max_length=16), base.Unique("name")
     ] = Field(
         default_factory=list, description="Parameters of every request's URL."
     )

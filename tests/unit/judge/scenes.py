@@ -23,7 +23,11 @@ from typing import Any
 
 import yaml
 from benchrun.api import LoadPoint, Objective, ServerStatus
-from benchrun.judge.comparison.settings import Differing, Servers, compared_settings
+from benchrun.judge.comparison.settings import (
+    Differing,
+    RunServers,
+    compared_settings,
+)
 from benchrun.judge.rules.all_rules import judge_load_point, judge_run
 from benchrun.judge.rules.rule import (
     Code,
@@ -215,12 +219,12 @@ def _side(
     image: str = "image:1",
     model: Knobs | None = None,
     **told: Any,
-) -> Servers:
+) -> RunServers:
     """Build the servers of a run, and the spec by which it started them."""
     server = {"engine": engine, "args": list(args), "image": image}
     found = ServerStatus(role="server", engine=engine, **told)
     given = spec(server=server, model={"name": "org/m", **(model or {})})
-    return Servers("run", given, [found])
+    return RunServers("run", given, [found])
 
 
 def _load_point(load: Load, *, repeats: int) -> LoadPoint:

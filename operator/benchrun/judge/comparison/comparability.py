@@ -165,7 +165,7 @@ def servers_of(baseline: Side, candidate: Side) -> settings.Differing:
     return settings.Differing(
         *(
             [
-                settings.Servers(run.name, run.spec, run.status.servers)
+                settings.RunServers(run.name, run.spec, run.status.servers)
                 for run in side
             ]
             for side in (baseline, candidate)

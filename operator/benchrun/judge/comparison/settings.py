@@ -31,7 +31,7 @@ memory is left. In percent."""
 MAX_LISTED = 4  # Most differences that a sentence names.
 
 
-class Servers(NamedTuple):
+class RunServers(NamedTuple):
     """The servers of one run, and the spec that they were started by."""
 
     name: str
@@ -42,8 +42,8 @@ class Servers(NamedTuple):
 class Differing(NamedTuple):
     """The sides of a comparison, each one or several runs."""
 
-    baseline: Sequence[Servers]
-    candidate: Sequence[Servers]
+    baseline: Sequence[RunServers]
+    candidate: Sequence[RunServers]
 
 
 def compared_settings(sides: Differing) -> list[ComparedSetting]:
@@ -157,7 +157,7 @@ def _listed(found: Sequence[ComparedSetting], names: Sequence[str]) -> str:
     return "; ".join(shown) + (f"; and {more} more" if more else "")
 
 
-def _values(side: Sequence[Servers]) -> Mapping[str, str]:
+def _values(side: Sequence[RunServers]) -> Mapping[str, str]:
     """Return what is known of every server of a side, by name, in words.
 
     Servers of several roles, or runs, that are not alike have all their values.
@@ -186,7 +186,7 @@ def _unlike(name: str, values: Iterable[str]) -> list[str]:
     return kept
 
 
-def _of_server(run: Servers, server: ServerStatus) -> Mapping[str, str]:
+def _of_server(run: RunServers, server: ServerStatus) -> Mapping[str, str]:
     words = _words(run.spec, server.role)
     known: Mapping[EngineSetting, Effective] = effective_settings(
         server, server.args if words is None else words
