@@ -3,7 +3,6 @@ vLLM."""
 
 import json
 import os
-import socket
 import subprocess
 import time
 import urllib.error
@@ -26,6 +25,7 @@ from benchrun_client.contract import (
 )
 from benchrun_client.failures import TERMINATION_LOG_VARIABLE
 from benchrun_client.shards.first_shard import INDEX_VARIABLE
+from kit.local_servers import free_port as free_port
 from unit.client.plans import TOKEN
 
 CACHE = Path(
@@ -46,14 +46,6 @@ SIMULATOR_ROOT = Path(benchrun_simulator.__file__).parent.parent
 AUTHORIZATION = {"Authorization": f"Bearer {TOKEN}"}
 PATIENCE_SECONDS = 150.0
 """Importing vLLM takes 10 to 30 s of CPU, more beside other work."""
-
-
-def free_port() -> int:
-    """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

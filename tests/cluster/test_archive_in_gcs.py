@@ -5,7 +5,6 @@ here: Google's own answers the same request.
 """
 
 import json
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,21 +16,13 @@ import pytest
 from benchrun.archive.contents import StoreError, folder_of, write_archive
 from benchrun.archive.store import Store
 from benchrun.cli.__main__ import main
-from kit.polling import polling
+from kit.local_servers import free_port, listening
 from kit.tools import program
 from unit.cli.finished_runs import finished_run
 
 PLACE = "gs://results/benchrun"
 RUN = finished_run()
 TOKEN = "of-the-workload"
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True
 
 
 @contextmanager
@@ -100,8 +91,7 @@ def server(
 ) -> Iterator[None]:
     """A storage with one bucket, and an environment without credentials."""
     (tmp_path / "results").mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     address = f"127.0.0.1:{port}"
     for name, value in {
         "GOOGLE_BASE_URL": f"http://{address}",
@@ -110,15 +100,8 @@ def server(
     }.items():
         monkeypatch.setenv(name, value)
     command = [program("gcs-server"), address, str(tmp_path), TOKEN]
-    process = subprocess.Popen([*command, str(keys / "own.pub")])
-    try:
-        for _ in polling("the storage", seconds=30):
-            if process.poll() is not None or _answers(port):
-                break
+    with listening([*command, str(keys / "own.pub")], port):
         yield
-    finally:
-        process.terminate()
-        process.wait()
 
 
 @pytest.fixture

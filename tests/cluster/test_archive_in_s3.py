@@ -1,7 +1,5 @@
 """Archives in S3: a real server that checks signatures, and what the command reads from there."""
 
-import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +7,7 @@ import pytest
 from benchrun.archive.contents import StoreError, folder_of, write_archive
 from benchrun.archive.store import Store
 from benchrun.cli.__main__ import main
-from kit.polling import polling
+from kit.local_servers import free_port, listening
 from kit.tools import program
 from unit.cli.finished_runs import finished_run
 
@@ -21,8 +19,7 @@ RUN = finished_run()
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An S3 server with one bucket, and the environment of a pod that may use it."""
     (tmp_path / "results").mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     environment = {
         "AWS_ACCESS_KEY_ID": "archive",
         "AWS_SECRET_ACCESS_KEY": "a-secret",
@@ -34,25 +31,8 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv(name, value)
     account = ["--access", "archive", "--secret", "a-secret"]
     command = [program("versitygw"), "--port", f"127.0.0.1:{port}", *account]
-    process = subprocess.Popen(
-        [*command, "posix", str(tmp_path)], stdout=subprocess.DEVNULL
-    )
-    try:
-        for _ in polling("the S3 server", seconds=30):
-            if process.poll() is not None or _answers(port):
-                break
+    with listening([*command, "posix", str(tmp_path)], port):
         yield
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True
 
 
 def test_a_run_is_written_and_read_without_a_cluster(

@@ -2,7 +2,6 @@
 
 import os
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from benchrun.cli.__main__ import main
 from benchrun.cli.commands import logs
 from benchrun.names import child_name
+from kit.polling import polling
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.golden_messages import golden
 from unit.plan.specs import Json
@@ -267,9 +267,10 @@ def test_all_pods_of_a_role_are_followed_at_once(
 
     def let_go() -> None:
         # Opening waits for the reader; the second pod is printed by then.
-        while not printed or "worker" not in "".join(printed):
+        for _ in polling("the lines of the second pod", seconds=30):
             printed.append(capsys.readouterr().out)
-            time.sleep(0.01)
+            if "worker" in "".join(printed):
+                break
         pipe.write_text("go")
 
     thread = threading.Thread(target=let_go)

@@ -5,7 +5,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -17,6 +16,7 @@ import benchrun_client
 import pytest
 from benchrun_client.contract import Delivery, Failure, unpack_delivery
 from benchrun_client.failures import TERMINATION_LOG_VARIABLE
+from kit.local_servers import free_port
 from kit.polling import polling
 from unit.client.plans import TOKEN, plan
 
@@ -53,13 +53,6 @@ class Client:
         )
         with urllib.request.urlopen(request) as response:
             return unpack_delivery(response.read())[0]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

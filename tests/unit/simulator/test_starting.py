@@ -1,7 +1,6 @@
 """The process from its start to its end."""
 
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from http.client import HTTPConnection
 import pytest
 from benchrun_client.engines import ENGINES, StartupPhases
 from benchrun_simulator.launch import Running, command, environment, running
+from kit.local_servers import free_port
 
 VLLM = ENGINES["VLLM"]
 
@@ -38,13 +38,6 @@ def healthy(port: int) -> bool:
         return False
     finally:
         connection.close()
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def seconds_until_healthy(*arguments: str) -> float:
