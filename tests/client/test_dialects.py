@@ -8,21 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from benchrun.api import ServerStatus
-from benchrun.judge.results import Judged, results
-from benchrun_client.contract import StageRecord, UsersLoad
-from benchrun_client.contract.datasets import RandomData
+from benchrun_client.contract import StageRecord
 from benchrun_client.engines import ENGINES, EngineName, ServedFiles
-from client.processes import (
-    SIMULATOR_ROOT,
-    TINY_MODEL,
-    VLLM_PYTHON,
-    client,
-    free_port,
-)
-from unit.client.plans import plan, stage
-from unit.judge.specs import spec, workload
-from unit.measure.records import load_point
+from client.engine_runs import EngineRun
+from client.processes import SIMULATOR_ROOT, TINY_MODEL, VLLM_PYTHON, free_port
 
 PLACES, USERS, REQUESTS = 2, 4, 40
 PROMPT, ANSWER = 64, 12
@@ -36,6 +25,10 @@ LACKING: dict[EngineName, set[str]] = {
 }
 
 pytestmark = pytest.mark.timeout(600)
+
+
+def run_of(name: EngineName) -> EngineRun:
+    return EngineRun(name, USERS, REQUESTS, PROMPT, ANSWER)
 
 
 @contextmanager
@@ -70,24 +63,7 @@ def measured(
     name: EngineName = request.param
     folder = tmp_path_factory.mktemp(name)
     with serving(name) as url:
-        whole = plan(
-            stage(
-                id=f"chat/concurrency={USERS}/r1",
-                data=RandomData(input_tokens=PROMPT, output_tokens=ANSWER),
-                requests=REQUESTS,
-                load=UsersLoad(concurrency=USERS),
-            ),
-            target={
-                "base_url": url,
-                "tokenizer": str(TINY_MODEL),
-                "engine": name,
-                "metrics_urls": (url + ENGINES[name].metrics_path,),
-            },
-        )
-        with client(folder, whole) as running:
-            (found,), _ = running.pull_all()
-            assert running.process.wait() == 0
-    return name, found
+        return name, run_of(name).measured(folder, url)
 
 
 def test_counters_are_the_requests_own(
@@ -107,32 +83,11 @@ def test_counters_are_the_requests_own(
     assert edge.settings is not None
 
 
-def judged(name: EngineName, record: StageRecord) -> Judged:
-    return results(
-        [load_point(axis="Concurrency", value=str(USERS))],
-        [record],
-        [],
-        spec=spec(
-            endpoint={"url": "http://server", "engine": name},
-            workloads=[
-                workload(
-                    requests=REQUESTS,
-                    load={"concurrencies": [USERS]},
-                    dataset={
-                        "random": {"inputTokens": PROMPT, "outputTokens": ANSWER}
-                    },
-                )
-            ],
-        ),
-        servers=[ServerStatus(role="server", engine=name)],
-    )
-
-
 def test_its_row_has_no_figure_that_the_server_lacks(
     measured: tuple[EngineName, StageRecord],
 ) -> None:
     name, record = measured
-    (row,) = judged(name, record).results
+    (row,) = run_of(name).judged(record).results
     (role,) = row.roles
     known = ENGINES[name].counter_series
     assert (role.preemptions is None) is ("num_preemptions_total" not in known)
@@ -144,7 +99,9 @@ def test_rules_that_need_what_it_lacks_are_named(
     measured: tuple[EngineName, StageRecord],
 ) -> None:
     name, record = measured
-    found = {each.code: each.evidence for each in judged(name, record).findings}
+    found = {
+        each.code: each.evidence for each in run_of(name).judged(record).findings
+    }
     counted = {
         "StreamTruncated",
         "TokenCountsDisagree",

