@@ -9,7 +9,7 @@ from kit.kubectl import RUN, Namespace, Object
 
 MANIFEST = Path(__file__).parent / "llamacpp/two-engines.yaml"
 NAME = "two-engines"
-ANSWERED = 150  # Requests of a repeat.
+ANSWERED = 400  # Requests of a repeat.
 
 pytestmark = pytest.mark.timeout(3000)
 
