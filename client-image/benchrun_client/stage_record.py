@@ -204,6 +204,7 @@ def record_of(raw: RawStage) -> contract.StageRecord:
             lag_p99_us=micros(lags[math.ceil(0.99 * len(lags)) - 1])
             if lags
             else None,
+            lag_thrice_us=micros(lags[max(len(lags) - 3, 0)]) if lags else None,
             lag_max_us=micros(lags[-1]) if lags else None,
         ),
     )

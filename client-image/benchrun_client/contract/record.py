@@ -251,6 +251,9 @@ class ClientFigures(Message):
     lost_segments: Count | None = None
     lag_p99_us: Micros | None = None
     """99th percentile of the event loop's lateness, which delays sending and receiving."""
+    lag_thrice_us: Micros | None = None
+    """Third largest lateness, or the least of fewer: what no two ticks make alone. In a stage of a
+    second the 99th percentile is a single tick."""
     lag_max_us: Micros | None = None
     node_cpu_seconds: Finite | None = Field(None, ge=0)
     """CPU time that the client's node used or wanted, over all its CPUs, `stolen_seconds` included;

@@ -358,7 +358,13 @@ def _client(each: Sequence[contract.ClientFigures]) -> contract.ClientFigures:
     node = max(each, key=lambda figures: figures.stolen_seconds or 0.0)
     worst: dict[str, int | None] = {}
     # Counters, too: processes of one pod read the same ones.
-    for name in ("throttled_periods", "lost_segments", "lag_p99_us", "lag_max_us"):
+    for name in (
+        "throttled_periods",
+        "lost_segments",
+        "lag_p99_us",
+        "lag_thrice_us",
+        "lag_max_us",
+    ):
         known = [
             value
             for figures in each

@@ -272,19 +272,27 @@ def test_edges_keep_their_server_and_an_unread_metrics_stays_none() -> None:
     ("expected", "lags"),
     [
         pytest.param(
-            (99_000, 100_000),
+            (99_000, 98_000, 100_000),
             [n / 1000 for n in range(100, 0, -1)],
             id="a hundred ticks",
         ),
-        pytest.param((7_000, 7_000), [0.001, 0.007], id="few ticks: the latest"),
-        pytest.param((None, None), [], id="none: unknown, not 0"),
+        pytest.param(
+            (32_000, 500, 32_000),
+            [0.0005] * 38 + [0.012, 0.032],
+            id="one stall of a short stage is two ticks",
+        ),
+        pytest.param(
+            (7_000, 1_000, 7_000), [0.001, 0.007], id="few ticks: the latest"
+        ),
+        pytest.param((None, None, None), [], id="none: unknown, not 0"),
     ],
 )
-def test_lag_is_its_99th_percentile_and_its_maximum(
-    expected: tuple[int | None, int | None], lags: list[float]
+def test_lag_is_its_99th_percentile_its_third_largest_and_its_maximum(
+    expected: tuple[int | None, int | None, int | None], lags: list[float]
 ) -> None:
     client = record_of(raw_stage(lags=lags)).client
-    assert (client.lag_p99_us, client.lag_max_us) == expected
+    figures = (client.lag_p99_us, client.lag_thrice_us, client.lag_max_us)
+    assert figures == expected
 
 
 def test_the_reset_of_the_caches_is_passed_on() -> None:

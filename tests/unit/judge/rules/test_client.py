@@ -81,6 +81,29 @@ def doses(cause: str) -> list[tuple[Code | None, StageRecord]]:
     ]
 
 
+@pytest.mark.parametrize(
+    ("severity", "lags"),
+    [
+        pytest.param(None, (32_000, 500), id="one stall of a short stage"),
+        pytest.param("Invalid", (32_000, 31_000), id="late three times"),
+        pytest.param("Invalid", (32_000, None), id="record of an older client"),
+    ],
+)
+def test_a_late_event_loop_is_late_more_than_twice(
+    severity: str | None, lags: tuple[int, int | None]
+) -> None:
+    p99_us, thrice_us = lags
+    measured = stage(lag_p99_us=p99_us, lag_thrice_us=thrice_us)
+    found = client_saturated(context()(measured))
+    assert [each.severity for each in found] == ([severity] if severity else [])
+
+
+def test_one_stall_that_explains_the_gap_is_the_clients() -> None:
+    """All first tokens of a short stage can wait for the same stall."""
+    measured = stage(gap_ms=40, lag_p99_us=32_000, lag_thrice_us=500)
+    assert codes(measured) == {Code.CLIENT_SATURATED}
+
+
 @pytest.mark.parametrize("cause", ["path", "client", "front end", "unknown"])
 def test_each_cause_is_named_at_every_dose_and_no_other(cause: str) -> None:
     for code, measured in doses(cause):
