@@ -165,19 +165,32 @@ def _made_gap(stage: StageFacts) -> bool:
 
     A CPU core in full use can cause any gap. Otherwise two things must be true: the core was busy
     or the event loop was late, and the gap is not longer than a few turns of the event loop, each
-    late by the p99 lag.
+    as late as it often was, or than one stall, for which all requests of a short stage may wait.
     """
     thresholds = stage.thresholds
-    lag_ms = milliseconds(stage.record.client.lag_p99_us) or 0.0
+    stall_ms = milliseconds(stage.record.client.lag_p99_us) or 0.0
+    often_ms = _often_late_ms(stage) or 0.0
     cores = _cores(stage) or 0.0
     gap_ms = unexplained_gap_ms(stage) or 0.0
     if cores > thresholds.client_cores_suspect:
         return True
     is_busy = (
         cores > thresholds.client_cores_with_gap
-        or lag_ms > _lag_threshold_ms(stage)
+        or stall_ms > _lag_threshold_ms(stage)
     )
-    return is_busy and gap_ms <= thresholds.client_turns * lag_ms
+    return is_busy and gap_ms <= max(thresholds.client_turns * often_ms, stall_ms)
+
+
+def _often_late_ms(stage: StageFacts) -> float | None:
+    """Return how late the event loop was at p99 of its ticks, but at least three times.
+
+    In a stage of a second p99 is a single tick. A record of an older client has only p99. Return
+    None if the lag is unknown.
+    """
+    client = stage.record.client
+    if client.lag_p99_us is None:
+        return None
+    return milliseconds(min(known([client.lag_p99_us, client.lag_thrice_us])))
 
 
 def _signs(stage: StageFacts) -> list[Sign]:
@@ -198,10 +211,9 @@ def _signs(stage: StageFacts) -> list[Sign]:
             or 0.0
         )
         signs.append(Sign("sendLagP99Ms", late_ms, max_lag_ms, factor))
-    if client.lag_p99_us is not None:
-        # A record of an older client has no third largest.
-        lag_us = min(known([client.lag_p99_us, client.lag_thrice_us]))
-        signs.append(Sign("eventLoopLagP99Ms", lag_us / 1000, max_lag_ms, factor))
+    lag_ms = _often_late_ms(stage)
+    if lag_ms is not None:
+        signs.append(Sign("eventLoopLagP99Ms", lag_ms, max_lag_ms, factor))
     if cores is not None:
         signs.append(Sign("coresAProcess", cores, thresholds.client_cores_suspect))
     return signs

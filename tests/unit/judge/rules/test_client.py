@@ -98,10 +98,16 @@ def test_a_late_event_loop_is_late_more_than_twice(
     assert [each.severity for each in found] == ([severity] if severity else [])
 
 
-def test_one_stall_that_explains_the_gap_is_the_clients() -> None:
-    """All first tokens of a short stage can wait for the same stall."""
-    measured = stage(gap_ms=40, lag_p99_us=32_000, lag_thrice_us=500)
-    assert codes(measured) == {Code.CLIENT_SATURATED}
+@pytest.mark.parametrize(
+    ("gap_ms", "culprit"),
+    [(30, Code.CLIENT_SATURATED), (40, Code.CLIENT_SERVER_GAP)],
+)
+def test_one_stall_explains_a_gap_no_longer_than_itself(
+    gap_ms: float, culprit: Code
+) -> None:
+    """All first tokens of a short stage can wait for the same stall, but only once."""
+    measured = stage(gap_ms=gap_ms, lag_p99_us=32_000, lag_thrice_us=500)
+    assert codes(measured) == {culprit}
 
 
 @pytest.mark.parametrize("cause", ["path", "client", "front end", "unknown"])
