@@ -76,10 +76,12 @@ from benchrun.plan.server_pod import (
     worker_pod,
 )
 from benchrun.plan.stages import (
+    chosen_stages,
     estimate,
     gpus,
     gpus_of,
     load_points,
+    measured_load_points,
     most_probe_stages,
     objective_error,
     place_in_repeat,
@@ -153,6 +155,7 @@ __all__ = [
     "attempts",
     "block_of",
     "cache_of",
+    "chosen_stages",
     "claims_by_default",
     "client_data",
     "client_fields",
@@ -171,6 +174,7 @@ __all__ = [
     "in_block",
     "in_development_mode",
     "load_points",
+    "measured_load_points",
     "metadata",
     "model_path",
     "most_probe_stages",

@@ -258,7 +258,44 @@ def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
                 "one repeat does not show the noise; 3 repeats do",
             )
         )
-    return [*remarks, *_power(spec)]
+    return [*remarks, *_power(spec), *_auto(spec)]
+
+
+def _auto(spec: BenchmarkRunSpec) -> list[Remark]:
+    """Return what `repeats: Auto` takes at least and at most, and what the budget is too small for.
+
+    Empty for a number of repeats.
+    """
+    if not spec.until_decided or spec.budget is None:
+        return []
+    once = sum(
+        stage.requests
+        for stage in planned_stages(spec, run_uid="")
+        if stage.repeat == 1
+    )
+    most = estimate(spec)
+    looks = contract.looks_within(spec.most_repeats)
+    text = (
+        f"Auto takes from {once:,} requests in {len(load_points(spec))} stages (every load point "
+        f"once) to {most.requests:,} requests, and a load point at most {looks[-1]} repeats; it "
+        f"is decided after {', '.join(map(str, looks))} of them, or where the budget ends"
+    )
+    remarks = [note("spec.repeats", text)]
+    if (least := contract.MIN_REPEATS * once) > spec.budget_requests:
+        text = (
+            f"{spec.budget_requests:,} are fewer than {contract.MIN_REPEATS} repeats of every load "
+            f"point take ({least:,}): limits within a factor of {contract.NEAR:g} of what is "
+            "measured, and widths, may stay undecided"
+        )
+        remarks.append(warning("spec.budget.requests", text))
+    if spec.budget.gpu_seconds is not None and not gpus(spec):
+        text = "the run has no GPU, so this never ends: set requests or seconds"
+        remarks.append(warning("spec.budget.gpuSeconds", text))
+    deadline = spec.run_deadline_seconds
+    if deadline and (spec.budget.seconds or 0) > deadline:
+        text = f"runDeadlineSeconds ({deadline}) ends the run before; raise it, or lower this"
+        remarks.append(warning("spec.budget.seconds", text))
+    return remarks
 
 
 _ONE_SERVER = (
@@ -291,9 +328,10 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     questions = points * (len(baseline.metrics) - len(percentiles))
     if not questions:
         return remarks
-    told = power_sentence(spec.repeats, questions, unit="repeats")
+    told = power_sentence(spec.most_repeats, questions, unit="repeats")
     limit = float(baseline.max_regression_percent)
-    if spec.repeats > 1 and detectable_percent(spec.repeats, questions) <= limit:
+    is_enough = detectable_percent(spec.most_repeats, questions) <= limit
+    if spec.most_repeats > 1 and is_enough:
         return [*remarks, note("spec.baseline", told)]
     text = (
         f"{told}; the gate of {limit:g} % can end Underpowered: take more repeats, or fewer "
@@ -310,7 +348,7 @@ def _workload(
     is_same = spec.measurement.cache_policy == "Share" or (
         data is not None and data.sends_again
     )
-    repeats = 1 if is_same else spec.repeats
+    repeats = 1 if is_same else spec.most_repeats
     # Requests of each load point in all repeats together.
     counts = {
         load.value: workload.requests_at(load) * repeats
