@@ -89,10 +89,8 @@ def markdown(
             f"- {escaped(f'{each.workload}: {each.sentence}')}"
             for each in status.searches
         ),
-        ""
-        if status.until_decided is None
-        else f"- {escaped(status.until_decided.sentence)}",
         part("Objectives", tables.objective_rows(status)),
+        part("Widths of intervals", tables.width_rows(status)),
         *_comparison(status),
         part("Findings", tables.finding_rows(status)),
         f"### Last lines of the server's log\n\n{log}" if log else "",
