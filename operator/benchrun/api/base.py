@@ -414,31 +414,17 @@ def is_gpu(resource: str) -> bool:
 
 
 def first_problem(error: ValidationError, *, root: str = "spec") -> str:
-    """Describe the first problem with its path below `root`, and say how many more there are.
-
-    A field that may be a number or a word has one problem, not one for each.
-    """
-    problems = error.errors(include_url=False, include_input=False)
-    problem = problems[0]
+    """Describe the first problem with its path below `root`, and say how many more there are."""
+    problem = error.errors(include_url=False, include_input=False)[0]
     parts = without_branch(problem["loc"])
-    branches = [
-        each["msg"]
-        for each in problems
-        if parts != each["loc"] and without_branch(each["loc"]) == parts
-    ]
     # A rule is about a field below the object that has it.
     path = "".join(
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts
     ) + problem.get("ctx", {}).get("path", "")
-    fields = {
-        (None, number)
-        if (field := tuple(without_branch(each["loc"]))) == each["loc"]
-        else (field, None)
-        for number, each in enumerate(problems)
-    }
-    more = len(fields) - 1
-    what = "; or: ".join(branches or [problem["msg"]])
-    return f"{root}{path}: {what}" + (f" (and {more} more)" if more else "")
+    more = error.error_count() - 1
+    return f"{root}{path}: {problem['msg']}" + (
+        f" (and {more} more)" if more else ""
+    )
 
 
 def without_branch(location: Sequence[int | str]) -> Sequence[int | str]:

@@ -6,7 +6,7 @@ from benchrun_client.contract import LOOKS, Latency
 from pydantic import Field
 
 from benchrun.api.base import NUMBER, Decimal, Percentile, Rule, SpecModel
-from benchrun.api.measurement import AUTO
+from benchrun.api.measurement import AUTO, Auto, number_or_auto
 from benchrun.api.workloads import LISTED_POINTS, SENT_ONCE
 
 MAX_REPEATS = 100
@@ -14,10 +14,9 @@ MAX_LOAD_POINT_REQUESTS = 200_000
 """Most requests of a load point over all repeats: they take some 150 MB of memory while the load
 point is judged."""
 
-Repeats = (
-    Annotated[int, Field(ge=1, le=MAX_REPEATS)]
-    | Annotated[str, Field(max_length=4, pattern=f"^{AUTO}$")]
-)
+Repeats = Annotated[
+    Annotated[int, Field(ge=1, le=MAX_REPEATS)] | Auto, number_or_auto(MAX_REPEATS)
+]
 
 
 class Budget(SpecModel):

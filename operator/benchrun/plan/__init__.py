@@ -76,6 +76,7 @@ from benchrun.plan.server_pod import (
     worker_pod,
 )
 from benchrun.plan.stages import (
+    certain_stages,
     chosen_stages,
     estimate,
     gpus,
@@ -155,6 +156,7 @@ __all__ = [
     "attempts",
     "block_of",
     "cache_of",
+    "certain_stages",
     "chosen_stages",
     "claims_by_default",
     "client_data",

@@ -259,6 +259,12 @@ def chosen_stages(
     return tuple(stage_ids), frozenset()
 
 
+def certain_stages(spec: BenchmarkRunSpec) -> list[PlannedStage]:
+    """Return the stages that a run measures for certain: with `repeats: Auto` the first repeat."""
+    planned = planned_stages(spec, run_uid="")
+    return [s for s in planned if s.repeat == 1 or not spec.until_decided]
+
+
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
     """Estimate stages, requests and the least GPU seconds of a run.
 
@@ -268,10 +274,9 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
     """
     planned = planned_stages(spec, run_uid="")
     requests = sum(s.requests for s in planned)
-    certain = [s for s in planned if s.repeat == 1 or not spec.until_decided]
     lasting = [
         each
-        for s in certain
+        for s in certain_stages(spec)
         if (each := s.load.least_seconds(s.requests)) is not None
     ]
     seconds = sum(lasting, Decimal(0))

@@ -19,11 +19,11 @@ from benchrun.api import (
 )
 from benchrun.measure import detectable_percent, power_sentence
 from benchrun.plan import (
+    certain_stages,
     estimate,
     gpus,
     load_points,
     most_probe_stages,
-    planned_stages,
 )
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
@@ -38,6 +38,8 @@ class Volume:
     requests: int
     # The stages that searches take at most; with them `stages` and `requests` are upper bounds.
     probe_stages: int
+    # The same of `repeats: Auto`: the stages beyond the first repeat.
+    repeated_stages: int = 0
     gpus: int  # GPUs of one run; for a sweep, of the run that has the most.
     open_stages: (
         int  # Stages at a finite rate, whose duration follows from the spec.
@@ -53,7 +55,7 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
     estimated = estimate(spec)
     timed = [
         seconds
-        for stage in planned_stages(spec, run_uid="")
+        for stage in certain_stages(spec)
         if (seconds := stage.load.least_seconds(stage.requests)) is not None
     ]
     warmup = spec.measurement.warmup.auto
@@ -61,6 +63,9 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
         stages=estimated.stages,
         requests=estimated.requests,
         probe_stages=most_probe_stages(spec),
+        repeated_stages=estimated.stages - len(certain_stages(spec))
+        if spec.until_decided
+        else 0,
         gpus=gpus(spec),
         open_stages=len(timed),
         least_seconds=math.ceil(sum(timed, Decimal(0))),
@@ -268,11 +273,7 @@ def _auto(spec: BenchmarkRunSpec) -> list[Remark]:
     """
     if not spec.until_decided or spec.budget is None:
         return []
-    once = sum(
-        stage.requests
-        for stage in planned_stages(spec, run_uid="")
-        if stage.repeat == 1
-    )
+    once = sum(stage.requests for stage in certain_stages(spec))
     most = estimate(spec)
     looks = contract.looks_within(spec.most_repeats)
     text = (
@@ -330,8 +331,8 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
         return remarks
     told = power_sentence(spec.most_repeats, questions, unit="repeats")
     limit = float(baseline.max_regression_percent)
-    is_enough = detectable_percent(spec.most_repeats, questions) <= limit
-    if spec.most_repeats > 1 and is_enough:
+    repeats = spec.most_repeats
+    if repeats > 1 and detectable_percent(repeats, questions) <= limit:
         return [*remarks, note("spec.baseline", told)]
     text = (
         f"{told}; the gate of {limit:g} % can end Underpowered: take more repeats, or fewer "

@@ -417,7 +417,10 @@ def test_auto_tells_the_least_and_the_most_it_takes() -> None:
     assert remark.level == "Note"
     assert number_after(remark.text, "takes from") == 200
     assert number_after(remark.text, "once\\) to") == 1000
-    assert volume_of(spec(AUTO)).requests == 1000
+    volume = volume_of(spec(AUTO))
+    assert (volume.requests, volume.stages, volume.repeated_stages) == (1000, 18, 16)
+    # Of which only the first repeat is certain: a hundred requests at one a second, and at four.
+    assert (volume.open_stages, volume.least_seconds) == (2, 125)
 
 
 @pytest.mark.parametrize(
