@@ -10,6 +10,7 @@ from pydantic import (
     WithJsonSchema,
     WrapValidator,
 )
+from pydantic_core import PydanticCustomError
 
 from benchrun.api.base import (
     DIFFERENT_NUMBERS,
@@ -21,7 +22,6 @@ from benchrun.api.base import (
     Text,
     Unique,
     exactly_one,
-    refused,
 )
 from benchrun.api.codes import FIXED, Code
 from benchrun.api.server import Env, PodOverrides, Profile, Resources
@@ -37,8 +37,9 @@ def number_or_auto(most: int) -> WrapValidator:
         try:
             return either(value)
         except ValidationError:
-            raise refused(
-                f"must be a whole number from 1 to {most}, or {AUTO}"
+            text = f"must be a whole number from 1 to {most}, or {AUTO}"
+            raise PydanticCustomError(
+                "number_or_auto", "{text}", {"text": text}
             ) from None
 
     return WrapValidator(checked)
