@@ -35,7 +35,7 @@ from truth_kit import certainty
 from truth_kit.spread import spread
 
 REQUESTS = 400
-MOST_REPEATS = LOOKS[6]
+MOST_REPEATS = LOOKS[7]
 """Most repeats that the budget of a run is enough for: 27."""
 PERCENT = 90
 AT_TRUTH = 1.0

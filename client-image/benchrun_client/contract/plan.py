@@ -200,9 +200,9 @@ class AutoPlan(Message):
         return frozenset(each.metric for each in (*self.objectives, *self.widths))
 
 
-LOOKS = (1, 3, 5, 8, 12, 18, 27, 40, 60, 90)
-"""Repeats after which a load point is looked at: a look costs certainty, so each has half as many
-repeats again as the one before. One repeat decides far limits, near ones need three."""
+LOOKS = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90)
+"""Repeats after which a load point is looked at: a look costs certainty, so from three on each has
+half as many repeats again as the one before. One or two decide far limits, near ones need three."""
 
 
 def looks_within(most_repeats: int) -> tuple[int, ...]:

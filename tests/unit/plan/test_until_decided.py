@@ -67,10 +67,10 @@ def test_the_plan_has_every_stage_there_may_be_and_what_ends_them() -> None:
         max_failed_percent="1",
         max_requests=2000,
         max_seconds=900,
-        looks=(1, 3, 5, 8, 12, 18),
+        looks=(1, 2, 3, 5, 8, 12, 18),
     )
     assert objective_error(of, measured_load_points(of, [])[0]) == pytest.approx(
-        ERROR / 7
+        ERROR / 8
     )
 
 
