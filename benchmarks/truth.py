@@ -27,6 +27,7 @@ from dataclasses import asdict, dataclass
 
 from benchrun.api import Finding, Severity
 from truth_kit import (
+    auto_repeats,
     capacity,
     certainty,
     doses,
@@ -71,6 +72,9 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "steady_false_met_percent": (0, 5),
     "slow_false_met_percent": (0, 5),
     "slow_decided_once_percent": (0, 5),
+    "auto_decided_percent": (90, 100),
+    "auto_false_percent": (0, 5),
+    "auto_cost_ratio": (0, auto_repeats.MAX_RATIO),
     "false_regressed_percent": (0, 5),
     "power_told_error_points": (0, 5),
     "search_above_truth_percent": (0, 5),
@@ -297,6 +301,7 @@ def _simulated(measured: Callable[..., Found]) -> Part:
 SIMULATED: Mapping[str, Part] = {
     "certainty": _simulated(certainty.measured),
     "steady": _simulated(steady.measured),
+    "auto": _simulated(auto_repeats.measured),
     "gate": _gate,
     "search": _simulated(simulated_searches.measured),
     "pairs": _pairs,

@@ -243,7 +243,8 @@ def _tasks(scale: float) -> Iterator[_Task]:
 
 
 @cache
-def _truth(server: Server) -> Mapping[tuple[str, int], float]:
+def truth_of(server: Server) -> Mapping[tuple[str, int], float]:
+    """Return the true percentiles of a server's latencies, by latency and percentile."""
     stage = server.stage(TRUTH_REQUESTS, Random(f"truth {server.name}"))
     ordered = {figure: sorted(stage.values[figure]) for figure in server.figures}
     return {
@@ -255,7 +256,7 @@ def _truth(server: Server) -> Mapping[tuple[str, int], float]:
 
 def _chunk(task: _Task) -> tuple[Tally, list[float]]:
     setting = task.setting
-    truth = _truth(task.setting.server)
+    truth = truth_of(task.setting.server)
     tally: Tally = Counter()
     widths: list[float] = []
     for number in range(task.load_points):

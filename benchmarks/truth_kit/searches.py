@@ -28,14 +28,8 @@ from benchrun_client.contract import (
     spelled,
 )
 from benchrun_client.contract.datasets import RandomData
-from benchrun_client.search.bisection import (
-    LoadResult,
-    Position,
-    after,
-    first,
-    outcome_of,
-    result_of,
-)
+from benchrun_client.search.bisection import Position, after, first, outcome_of
+from benchrun_client.search.load_results import LoadResult, result_of
 
 from truth_kit import batching
 
@@ -312,7 +306,9 @@ def one_search(case: Case, seed: int) -> Found:
         chance = random.Random(f"{case}/{seed}/{here.number}/{here.repeat}")
         rows = stage(case, float(here.value), case.slower(stages), chance)
         results = results if here.repeat > 1 else []
-        results.append(result_of(search, here, requests_of(rows)))
+        results.append(
+            result_of(search.load_at(here.value), search.metrics, requests_of(rows))
+        )
         stages += 1
         outcome = outcome_of(search, here, results)
         if here.confirmation and outcome == "Met":

@@ -30,7 +30,8 @@ from benchrun_client.load.closed_loop import (
 )
 from benchrun_client.load.vllm_benchmark import Divided, EngineCall, LoadEngine
 from benchrun_client.run_progress import RunProgress
-from benchrun_client.search import bisection
+from benchrun_client.search import bisection, until_decided
+from benchrun_client.search.load_results import LoadResult, load_result
 from benchrun_client.search.prompt_writer import SearchPrompts, StagePrompts
 from benchrun_client.server.cache_reset import reset_caches
 from benchrun_client.server.counter_snapshots import (
@@ -183,6 +184,7 @@ class Measuring(StageSender):
 
     async def run(self) -> None:
         """Warm up, and measure every stage; hand over each stage as soon as it is measured."""
+        self._began = time.perf_counter()
         if self._plan.warmups:
             await self._warm_up()
         # Once client and servers have run for a while: the first requests of a process are slow,
@@ -192,6 +194,9 @@ class Measuring(StageSender):
                 self._session, self._servers.urls, self._servers.engine
             )
         self._snapshots = await self._take()
+        if self._plan.auto is not None:
+            await self._until_decided(self._plan.auto)
+            return
         for stage, samples, digest in zip(
             self._plan.stages,
             self._traffic.stages,
@@ -206,15 +211,15 @@ class Measuring(StageSender):
 
     async def _search(self, search: contract.SearchPlan) -> None:
         position: bisection.Position | None = bisection.first(search)
-        results: list[bisection.LoadResult] = []
+        results: list[LoadResult] = []
         while position is not None:
             stage = bisection.stage_at(search, position)
             prompts = await self._prompts.take(stage)
-            self._prompts.write_ahead(search, position)
+            self._prompts.write_ahead(bisection.may_follow(search, position))
             raw = await self._measure(stage, prompts)
             results = [
                 *(results if position.repeat > 1 else []),
-                bisection.load_result(search, position, raw),
+                load_result(stage.load, search.metrics, raw),
             ]
             outcome = bisection.outcome_of(search, position, results)
             following = bisection.after(search, position, outcome)
@@ -223,6 +228,49 @@ class Measuring(StageSender):
             probe = contract.Probe(ends_search=following is None, confirms=confirms)
             self._hand_over(replace(raw, probe=probe))
             position = following
+
+    async def _until_decided(self, auto: contract.AutoPlan) -> None:
+        """Measure repeat after repeat, until all load points are done or the budget ends."""
+        stages = self._plan.stages
+        results = defaultdict[str, list[LoadResult]](list)
+        costs: dict[str, until_decided.Cost] = {}
+        here: until_decided.Place | None = until_decided.FIRST
+        requests = 0
+        while here is not None:
+            stage = stages[here.number]
+            load_point = contract.load_point_of(stage.id)
+            prompts = await self._prompts.take(stage)
+            began = self._seconds()
+            spent = until_decided.Cost(requests, began)
+            self._prompts.write_ahead(
+                until_decided.may_follow(
+                    auto, stages, here, spent=spent, costs=costs
+                )
+            )
+            raw = await self._measure(stage, prompts)
+            results[load_point].append(load_result(stage.load, auto.metrics, raw))
+            requests += stage.requests
+            done = until_decided.is_look(stage, here) and until_decided.is_done(
+                auto, results[load_point]
+            )
+            costs[load_point] = until_decided.Cost(
+                stage.requests, self._seconds() - began
+            )
+            log.info("%s: %s", stage.id, "done" if done else "goes on")
+            here = until_decided.following(
+                auto,
+                stages,
+                here,
+                done=done,
+                spent=until_decided.Cost(requests, self._seconds()),
+                costs=costs,
+            )
+            probe = contract.Probe(ends_search=here is None)
+            self._hand_over(replace(raw, probe=probe))
+
+    def _seconds(self) -> float:
+        """Return the seconds since the start of the warm-up."""
+        return time.perf_counter() - self._began
 
     async def _warm_up(self) -> None:
         self._state.enter("WarmingUp")

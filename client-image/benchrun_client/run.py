@@ -351,7 +351,7 @@ class ClientRun(BaseRun):
         return plan
 
     def _prompt_writer(self, plan: Plan, target: Target) -> PromptWriter | None:
-        if not any(is_written_late(plan, search) for search in plan.searches):
+        if not is_written_late(plan):
             return None
         # It loads the tokenizer once more, and never connects to a server.
         writer = self._background.run(

@@ -47,8 +47,9 @@ class Traffic:
     warmups: tuple[tuple[PromptRequest, ...], ...]
     """The last entry is the load to profile, if there is one."""
     probes: Mapping[str, tuple[PromptRequest, ...]] = field(default_factory=dict)
-    """Requests of the stages of searches, by stage id. Random prompts of all but the first stage
-    are written once it is known which stages are needed."""
+    """Requests of the stages of searches, or of those that are repeated until they are decided, by
+    stage id. Random prompts of all but the first stage, or of the first repeat, are written once it
+    is known which stages are needed."""
     starts: Collection[Start] = ()
     """First words of the random prompts; a prompt that is written later must begin differently."""
     shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
@@ -94,9 +95,22 @@ def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
     return (*_measured(plan), *loads)
 
 
-def is_written_late(plan: contract.Plan, search: contract.SearchPlan) -> bool:
-    """Return whether a search's prompts are written while stages are measured."""
-    return isinstance(search.data, RandomData) and plan.cache_policy != "Share"
+def is_written_late(plan: contract.Plan) -> bool:
+    """Return whether prompts of some stages are written while others are measured."""
+    return bool(_late(plan))
+
+
+def _late(plan: contract.Plan) -> set[str]:
+    """Return the ids of the stages whose prompts are written once it is known who follows."""
+    chosen = chain.from_iterable(
+        every_stage(search)[1:] for search in plan.searches
+    )
+    repeats = (s for s in plan.stages if plan.auto is not None and s.repeat > 1)
+    return {
+        stage.id
+        for stage in chain(chosen, repeats)
+        if isinstance(stage.data, RandomData) and plan.cache_policy != "Share"
+    }
 
 
 def _measured(plan: contract.Plan) -> tuple[contract.Stage, ...]:
@@ -173,19 +187,14 @@ def write_traffic(
 ) -> Traffic:
     """Write the random prompts, and return all requests of the run.
 
-    Prompts that a search may never need are left out.
+    Prompts that may never be needed are left out.
     """
     prompts = WordWriter(words=material.words, counter=counter)
     slots = slots_of(plan)
     sources = sources_of(plan)
     measured = _measured(plan)
-    fixed = len(plan.stages)
-    searches = (
-        every_stage(search)
-        for search in plan.searches
-        if is_written_late(plan, search)
-    )
-    late_ids = {stage.id for _, *others in searches for stage in others}
+    fixed = len(plan.stages) if plan.auto is None else 0
+    late_ids = _late(plan)
     late = {i for i, stage in enumerate(measured) if stage.id in late_ids}
     made = {
         i: with_template(

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import ClassVar, Literal, NamedTuple, Self
 
@@ -77,10 +77,13 @@ class Requests(LeavesOut):
         return self.asked.answer_schema is None
 
 
+Latency = Literal["TTFT", "TPOT", "ITL", "E2EL", "TTFRT", "TTFAT"]
+
+
 class Limit(Message):
     """A latency percentile, and the most that it may be at the load that a search looks for."""
 
-    metric: Literal["TTFT", "TPOT", "ITL", "E2EL", "TTFRT", "TTFAT"]
+    metric: Latency
     percentile: str = Field(max_length=10)
     max_milliseconds: Count = Field(ge=1)
 
@@ -119,6 +122,11 @@ class SearchPlan(Requests):
         if (self.requests is None) == (self.duration_seconds is None):
             raise ValueError("set exactly one of requests and duration_seconds")
         return self
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """Return every latency that has a limit."""
+        return frozenset(each.metric for each in self.objectives)
 
     @property
     def most_stages(self) -> int:
@@ -161,10 +169,66 @@ def search_places(max_probes: int, max_repeats: int) -> tuple[tuple[int, int], .
     return (*looks, *confirmations)
 
 
-class Probe(Message):
-    """What a search found out about a load that it measured."""
+class Width(Message):
+    """A latency percentile, and how wide its interval may be."""
 
-    ends_search: bool  # Whether the search ended with this stage.
+    metric: Latency
+    percentile: str = Field(max_length=10)
+    percent: str = Field(max_length=24)
+    """Most that either end of the interval may lie from the percentile, in percent of it."""
+
+
+class AutoPlan(Message):
+    """Repeats until everything that is asked is decided, or the budget ends.
+
+    The plan's stages are then all that there may be, repeat by repeat. A load point that is decided
+    at a look gets no more of them.
+    """
+
+    objectives: tuple[Limit, ...] = Field((), max_length=16)
+    widths: tuple[Width, ...] = Field((), max_length=16)
+    max_failed_percent: str = Field(max_length=24)
+    max_requests: Count = Field(ge=1)  # Requests of all stages together.
+    max_seconds: Count | None = Field(None, ge=1)
+    """Seconds from the start of the warm-up; None if they are not limited."""
+    looks: tuple[Count, ...] = Field(min_length=1, max_length=16)
+    """After how many repeats a load point is looked at, ascending."""
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        """Return every latency that is asked about."""
+        return frozenset(each.metric for each in (*self.objectives, *self.widths))
+
+
+LOOKS = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90)
+"""Repeats after which a load point is looked at: a look costs certainty, so from three on each has
+half as many repeats again as the one before. One or two decide far limits, near ones need three."""
+
+
+def looks_within(most_repeats: int) -> tuple[int, ...]:
+    """Return the looks of a load point that is measured so often at most."""
+    return tuple(look for look in LOOKS if look <= most_repeats)
+
+
+def look_error(looks: Sequence[int]) -> float:
+    """Return the largest probability that one look decides wrongly, on either side.
+
+    All looks have an equal part of the whole error (Bonferroni), so it holds whenever the load
+    point is decided. One part more is for the look where the budget ends between two others.
+    """
+    return ERROR / (len(looks) + 1)
+
+
+def load_point_of(stage_id: str) -> str:
+    """Return the load point of a listed stage: `chat/rate=4` of `chat/rate=4/r2`."""
+    return stage_id.rpartition("/")[0]
+
+
+class Probe(Message):
+    """What was found out about a load, where that decides on the stages to come."""
+
+    ends_search: bool
+    """Whether the search, or all that is repeated until it is decided, ended with this stage."""
     confirms: bool = False
     """Whether the stage confirms the load found; False: it looks for the load."""
 
@@ -320,6 +384,8 @@ class Plan(Message):
     target: Target
     stages: tuple[Stage, ...] = Field(max_length=1024)
     searches: tuple[SearchPlan, ...] = Field((), max_length=16)
+    auto: AutoPlan | None = None
+    """None: every stage is measured."""
     warmups: tuple[WarmupPlan, ...] = Field((), max_length=64)
     profile: ProfilePlan | None = None
     cache_policy: CachePolicy = "Isolate"
@@ -374,12 +440,12 @@ class Plan(Message):
     def to_json(self) -> str:
         """Return the plan as canonical JSON: sorted keys, no spaces.
 
-        Searches, profile, servers behind a proxy, chat template, the claim for the model's files
-        and what an endpoint asks for are left out where the plan has none.
+        Searches, `auto`, profile, servers behind a proxy, chat template, the claim for the model's
+        files and what an endpoint asks for are left out where the plan has none.
         """
         document = self.model_dump(mode="json", by_alias=True)
         optional = {
-            *("profile", "searches", "behind", "chat_template", "cache"),
+            *("profile", "searches", "auto", "behind", "chat_template", "cache"),
             *("certificate", "headers", "query", "metrics_apart"),
         }
         for part in (document, document["target"]):

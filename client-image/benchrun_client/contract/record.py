@@ -34,7 +34,7 @@ from benchrun_client.contract.base import (
 from benchrun_client.contract.bounded_gzip import unpacked
 from benchrun_client.contract.datasets import DatasetFacts
 from benchrun_client.contract.loads import MAX_REQUESTS_A_STAGE, Load, UserStartMode
-from benchrun_client.contract.plan import Probe, open_stage
+from benchrun_client.contract.plan import Probe
 
 PROCESS_CPU = "process_cpu_seconds_total"
 """Counter of CPU seconds of the process that answers HTTP. In vLLM this is the API server, without
@@ -578,12 +578,6 @@ def open_record(data: bytes) -> StageRecord:
 
 
 def ended_search(record: StageRecord) -> str | None:
-    """Return the workload whose search ended with this stage; None if no search did."""
-    place = open_stage(record.stage_id)
-    return (
-        place[0]
-        if place is not None
-        and record.probe is not None
-        and record.probe.ends_search
-        else None
-    )
+    """Return the workload of this stage if a search, or all repeats, ended with it, else None."""
+    ends = record.probe is not None and record.probe.ends_search
+    return record.stage_id.partition("/")[0] if ends else None

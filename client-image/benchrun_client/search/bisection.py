@@ -10,113 +10,12 @@ the outcome is certain, up to a bound. Only confirmations count as the result. T
 divided among the loads that may be confirmed.
 """
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
-from operator import add, sub
 
 from benchrun_client import contract
-from benchrun_client.stage_record import (
-    RawStage,
-    gap_counts,
-    gap_slices,
-    request_columns,
-    sliced_gaps,
-    summed,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class LoadResult:
-    """The values of a stage that decide whether its load meets the objectives."""
-
-    requests: int
-    failed: int  # Number of failed requests among `requests`.
-    shape: contract.StageShape
-    values: Mapping[str, Sequence[float | None]]
-    """Metric -> value of every request in microseconds; infinite for a failed request, None for a
-    request that has no value."""
-    gaps: tuple[contract.GapCounts, contract.GapSlices | None] = (
-        contract.GapCounts(),
-        None,
-    )
-    """Gaps between tokens of the steady part; only filled in if an objective is on ITL."""
-    failed_ratio: float = 0.0
-    """Ratio of failed to answered requests in the steady part."""
-
-
-def load_result(
-    search: contract.SearchPlan, here: "Position", raw: RawStage
-) -> LoadResult:
-    """Return the values of a measured stage that decide whether its load meets the objectives."""
-    needs_gaps = any(limit.metric == "ITL" for limit in search.objectives)
-    return result_of(
-        search, here, request_columns(raw), sliced_gaps(raw) if needs_gaps else []
-    )
-
-
-def result_of(
-    search: contract.SearchPlan,
-    here: "Position",
-    columns: contract.RequestColumns,
-    slices: Sequence[Counter[int]] = (),
-) -> LoadResult:
-    """Build the load result from a stage's requests and its token gaps by slices of time."""
-    load = search.load_at(here.value)
-    begins = (
-        list(map(sub, columns.start_us, columns.queue_us))
-        if load.is_open
-        else columns.start_us
-    )
-    ends = list(map(add, columns.start_us, columns.e2el_us))
-    part = contract.find_plateau(columns, contract.in_flight(columns), load)
-    steady = part if isinstance(part, contract.Plateau) and part.is_steady else None
-    metrics = {limit.metric for limit in search.objectives}
-    return LoadResult(
-        requests=len(columns.ok),
-        failed=columns.ok.count(0),
-        shape=contract.stage_shape(
-            begins,
-            ends,
-            users=load.users,
-            counted=None if steady is None else steady.started,
-            is_steady=steady is not None,
-        ),
-        values={metric: _values(metric, columns) for metric in metrics - {"ITL"}},
-        gaps=contract.counted_gaps(
-            columns,
-            gap_counts(summed(slices)),
-            gap_slices(slices),
-            steady,
-        ),
-        failed_ratio=contract.failed_ratio(columns.ok, steady),
-    )
-
-
-def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]:
-    values: Iterable[float | None] = (
-        columns.ttft_us if metric == "TTFT" else columns.e2el_us
-    )
-    if metric == "TTFRT":
-        begun = columns.reasoning_us or [0] * len(columns.ok)
-        values = (us or None for us in begun)
-    if metric == "TTFAT":
-        # An answer that ended within its reasoning never began.
-        values = (us or math.inf for us in columns.answer_us or columns.ttft_us)
-    if metric == "TPOT":
-        rows = zip(
-            columns.e2el_us, columns.ttft_us, columns.output_tokens, strict=True
-        )
-        values = (
-            (e2el - ttft) / (tokens - 1) if tokens > 1 else None
-            for e2el, ttft, tokens in rows
-        )
-    return [
-        value if ok else math.inf
-        for value, ok in zip(values, columns.ok, strict=True)
-    ]
+from benchrun_client.search.load_results import LoadResult, sample_of
 
 
 def outcome_of(
@@ -141,7 +40,7 @@ def _of_limit(
     here: "Position", limit: contract.Limit, results: Sequence[LoadResult]
 ) -> contract.Outcome:
     """Return whether one objective is met, missed or undecided."""
-    sample = _sample(limit.metric, results)
+    sample = sample_of(limit.metric, results)
     if not sample.count:
         return "Inconclusive"
     percent = float(limit.percentile)
@@ -153,16 +52,6 @@ def _of_limit(
     if found.outcome == "Inconclusive" and not here.confirmation:
         return "Met" if found.value <= limit_us else "Missed"
     return found.outcome
-
-
-def _sample(metric: str, results: Sequence[LoadResult]) -> contract.LatencySample:
-    shapes = [each.shape for each in results]
-    if metric != "ITL":
-        return contract.RequestSample(
-            shapes, [each.values[metric] for each in results]
-        )
-    ratios = [each.failed_ratio for each in results]
-    return contract.GapSample(shapes, [each.gaps for each in results], ratios)
 
 
 FACTOR = 2  # Factor from one load to the next, until the first load that misses the objectives.
@@ -233,7 +122,9 @@ def _confirmation(
     )
 
 
-def may_follow(search: contract.SearchPlan, here: Position) -> tuple[Position, ...]:
+def may_follow(
+    search: contract.SearchPlan, here: Position
+) -> tuple[contract.Stage, ...]:
     """Return every stage that may be the next, each once.
 
     Their prompts can be written before the outcome is known.
@@ -242,7 +133,8 @@ def may_follow(search: contract.SearchPlan, here: Position) -> tuple[Position, .
         after(search, here, outcome)
         for outcome in ("Met", "Missed", "Inconclusive")
     )
-    return tuple(dict.fromkeys(each for each in following if each is not None))
+    positions = dict.fromkeys(each for each in following if each is not None)
+    return tuple(stage_at(search, each) for each in positions)
 
 
 def _next_value(

@@ -7,12 +7,12 @@ make tokens of the measured stage look late.
 import asyncio
 import os
 import pickle
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from benchrun_client.contract import SearchPlan, Stage, Target
+from benchrun_client.contract import Stage, Target
 from benchrun_client.contract.datasets import RandomData
 from benchrun_client.datasets.random_words import Start, WordWriter, write_random
 from benchrun_client.datasets.row_pools import (
@@ -22,7 +22,6 @@ from benchrun_client.datasets.row_pools import (
 )
 from benchrun_client.failures import RunFailure
 from benchrun_client.processes import ChildProcess, serve
-from benchrun_client.search.bisection import Position, may_follow, stage_at
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer
 
 Written = tuple[tuple[PromptRequest, ...], dict[int, str]]
@@ -124,7 +123,7 @@ class StagePrompts:
 
 
 class SearchPrompts:
-    """The prompts of searches.
+    """The prompts of stages that are chosen while others are measured.
 
     Prompts from a file and those of the first stage exist from the beginning; the others are
     written while stages are measured.
@@ -137,20 +136,15 @@ class SearchPrompts:
         self._write = write
         self._writing: dict[str, Future[bytes]] = {}
 
-    def write_ahead(self, search: SearchPlan, here: Position) -> None:
+    def write_ahead(self, may_follow: Iterable[Stage]) -> None:
         """Begin to write the prompts of every stage that may follow.
 
         Prompts that can no longer be needed are dropped, because they may be large.
         """
         following: dict[str, list[Stage]] = {}
-        for position in may_follow(search, here):
-            stage = stage_at(search, position)
+        for stage in may_follow:
             following.setdefault(stage.id, []).append(stage)
-        for stage_id in [
-            s
-            for s in self._writing
-            if s.startswith(f"{search.workload}/") and s not in following
-        ]:
+        for stage_id in self._writing.keys() - following.keys():
             del self._writing[stage_id]
         for stage_id, stages in following.items():
             if (
@@ -163,6 +157,9 @@ class SearchPrompts:
 
     async def take(self, stage: Stage) -> StagePrompts:
         """Return the prompts of a stage; raise RunFailure if they could not be written."""
+        if stage.id not in self._writing and stage.id not in self._drawn:
+            # Not expected to follow, as where one more repeat has become too long for the budget.
+            self.write_ahead([stage])
         if stage.id not in self._writing:
             samples = self._drawn[stage.id][: stage.requests]
             return StagePrompts(samples, prompts_digest(samples))

@@ -72,6 +72,7 @@ from benchrun.api.datasets import (
     S3File,
 )
 from benchrun.api.measurement import (
+    AUTO,
     CHANGEABLE,
     MAX_PROCESSES,
     CachePolicy,
@@ -79,6 +80,7 @@ from benchrun.api.measurement import (
     RuleSeverity,
 )
 from benchrun.api.queueing import FlavorToleration, Placement, QueueStatus
+from benchrun.api.repeats import Budget, Width
 from benchrun.api.requests import ChatFields
 from benchrun.api.result_document import (
     MAX_PACKED_RESULT_BYTES,
@@ -182,7 +184,9 @@ from benchrun.api.status import (
     ServerStatus,
     Startup,
     Truncated,
+    UntilDecided,
     Waiting,
+    WidthResult,
     total_gpus,
 )
 from benchrun.api.stored_status import (
@@ -209,6 +213,7 @@ from benchrun.api.workloads import (
 
 __all__ = [
     "ACCEPTED",
+    "AUTO",
     "CHANGEABLE",
     "COSTS",
     "CPU_SERIES",
@@ -253,6 +258,7 @@ __all__ = [
     "BenchmarkRunStatus",
     "Blocked",
     "Bottleneck",
+    "Budget",
     "CachePolicy",
     "Change",
     "ChatFields",
@@ -346,9 +352,12 @@ __all__ = [
     "TimelineSpan",
     "Truncated",
     "Unique",
+    "UntilDecided",
     "Verdict",
     "Waiting",
     "WaitingReason",
+    "Width",
+    "WidthResult",
     "Word",
     "Workload",
     "answer_of",

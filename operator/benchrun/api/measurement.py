@@ -2,7 +2,15 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WithJsonSchema,
+    WrapValidator,
+)
+from pydantic_core import PydanticCustomError
 
 from benchrun.api.base import (
     DIFFERENT_NUMBERS,
@@ -21,10 +29,27 @@ from benchrun.api.server import Env, PodOverrides, Profile, Resources
 AUTO = "Auto"
 MAX_PROCESSES = 16
 
-Parallelism = (
-    Annotated[int, Field(ge=1, le=MAX_PROCESSES)]
-    | Annotated[str, Field(max_length=4, pattern=f"^{AUTO}$")]
-)
+
+def number_or_auto(most: int) -> WrapValidator:
+    """Build a validator of a number or Auto that has one problem, not one for each of the two."""
+
+    def checked(value: object, either: ValidatorFunctionWrapHandler) -> object:
+        try:
+            return either(value)
+        except ValidationError:
+            text = f"must be a whole number from 1 to {most}, or {AUTO}"
+            raise PydanticCustomError(
+                "number_or_auto", "{text}", {"text": text}
+            ) from None
+
+    return WrapValidator(checked)
+
+
+Auto = Annotated[str, Field(max_length=4, pattern=f"^{AUTO}$")]
+Parallelism = Annotated[
+    Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | Auto,
+    number_or_auto(MAX_PROCESSES),
+]
 
 _PROFILE = "self.measurement.profile"
 _ONE = f"self.client.parallelism == '{AUTO}' || self.client.parallelism == 1"

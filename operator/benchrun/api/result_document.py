@@ -34,6 +34,7 @@ from benchrun.api.status import (
     SearchResult,
     ServerStatus,
     Truncated,
+    UntilDecided,
 )
 from benchrun.api.verdicts import Verdict
 
@@ -285,6 +286,9 @@ class ResultDocument(StatusModel):
         default_factory=list,
         description="The highest load that met the objectives.",
     )
+    until_decided: UntilDecided | None = Field(
+        None, description="What `repeats: Auto` decided, and what that took."
+    )
     findings: list[Finding] = Field(
         default_factory=list,
         description="What was found wrong with the measurement.",
@@ -361,6 +365,7 @@ class ResultDocument(StatusModel):
                 "headline": self.headline,
                 "results": self.results,
                 "searches": self.searches,
+                "until_decided": self.until_decided,
                 "profile": self.profile,
                 "findings": self.findings,
                 "verdict": self.verdict,

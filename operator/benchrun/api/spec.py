@@ -3,15 +3,22 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from benchrun_client.contract import DATASETS
 from benchrun_client.engines import ENGINES, Engine, EngineName, RequestField
 from pydantic import Field
 
 from benchrun.api import measurement, workloads
 from benchrun.api.base import NUMBER, Rule, SpecModel, Unique, entries, exactly_one
 from benchrun.api.comparison import Baseline, Cost
-from benchrun.api.measurement import Client, Measurement, Objective, Validity
+from benchrun.api.measurement import AUTO, Client, Measurement, Objective, Validity
 from benchrun.api.queueing import WhenEvicted
+from benchrun.api.repeats import (
+    AUTO_RULES,
+    MAX_LOAD_POINT_REQUESTS,
+    Budget,
+    Repeats,
+    Width,
+    most_repeats,
+)
 from benchrun.api.server import (
     ChatTemplate,
     Endpoint,
@@ -25,6 +32,7 @@ from benchrun.api.workloads import (
     MAX_LOAD_POINTS,
     MAX_STAGES,
     MAX_WORKLOADS,
+    SENT_ONCE,
     Workload,
 )
 
@@ -50,37 +58,24 @@ _STAGES = f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_STAGES} : {_P
 MAX_RUN_REQUESTS = 1_000_000
 """Most requests of a run. All records are kept until the run is judged: some 70 MB in the cluster,
 and some ten seconds of judging."""
-MAX_LOAD_POINT_REQUESTS = 200_000
-"""Most requests of a load point over all repeats: they take some 150 MB of memory while the load
-point is judged."""
 _EACH_RATE = f"{_RATES}.map(r, r.matches({NUMBER}) && r != 'inf' ? double(r) : 0.0)"
 _HIGHEST = f"(has({_SEARCH}) && {_SEARCH}.to.matches({NUMBER}) ? double({_SEARCH}.to) : 0.0)"
 _BY_DURATION = "double(has(w.durationSeconds) ? w.durationSeconds : 0)"
-_REPEATS = f"double(has({_SEARCH}) ? {_SEARCH}.maxRepeats : self.repeats)"
+# The budget bounds what Auto takes.
+_LEAST_REPEATS = f"(self.repeats == '{AUTO}' ? 1 : int(self.repeats))"
+_REPEATS = f"double(has({_SEARCH}) ? {_SEARCH}.maxRepeats : {_LEAST_REPEATS})"
 # An empty list is refused by its bound; max() would fail on it, and say so beside that.
 _LOAD_POINT_REQUESTS = (
     f"(self.workloads.map(w, (has(w.requests) ? double(w.requests) : {_BY_DURATION} * "
     f"(has({_RATES}) ? ({_EACH_RATE} + [0.0]).max() : {_HIGHEST})) * {_REPEATS}) + [0.0]).max()"
 )
-_ALL_STAGES = (
-    f"double(has({_SEARCH}) ? {workloads.MOST_STAGES} : {_POINTS} * self.repeats)"
-)
+_ALL_STAGES = f"double(has({_SEARCH}) ? {workloads.MOST_STAGES} : {_POINTS} * {_LEAST_REPEATS})"
 _RUN_REQUESTS = (
     f"self.workloads.map(w, has(w.requests) ? double(w.requests) * {_ALL_STAGES} : "
-    f"{_BY_DURATION} * (has({_RATES}) ? {_EACH_RATE}.sum() * double(self.repeats) : "
+    f"{_BY_DURATION} * (has({_RATES}) ? {_EACH_RATE}.sum() * double({_LEAST_REPEATS}) : "
     f"{_HIGHEST} * {_ALL_STAGES})).sum()"
 )
 
-_SENT_AGAIN = {
-    f"w.dataset.{data.model_fields['kind'].default}": data.sends_again_in_spec
-    for data in DATASETS
-    if data.sends_again_in_spec
-}
-_SENT_ONCE = " && ".join(
-    f"(!has({at}) || !({again.replace('self.', f'{at}.')}))"
-    for at, again in _SENT_AGAIN.items()
-)
-"""CEL: no dataset sends the same prompts in every stage (`sends_again` of the dataset's model)."""
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"
 _SAID: Mapping[RequestField, str] = {
     "priority": "has(w.request.priority)",
@@ -145,10 +140,10 @@ class BenchmarkRunSpec(SpecModel):
             path=".workloads",
         ),
         Rule(
-            cel=f"{_LOAD_POINTS} * self.repeats <= {MAX_STAGES}",
+            cel=f"{_LOAD_POINTS} * {_LEAST_REPEATS} <= {MAX_STAGES}",
             message=f"too many stages (load points x repeats); the limit is {MAX_STAGES}",
             cel_message=f"'%d load points x %d repeats = %d stages; the limit is {MAX_STAGES}'"
-            f".format([{_LOAD_POINTS}, self.repeats, {_LOAD_POINTS} * self.repeats])",
+            f".format([{_LOAD_POINTS}, {_LEAST_REPEATS}, {_LOAD_POINTS} * {_LEAST_REPEATS}])",
             path=".repeats",
         ),
         Rule(
@@ -176,6 +171,7 @@ class BenchmarkRunSpec(SpecModel):
         ),
         *workloads.WORKLOAD_RULES,
         *measurement.MEASUREMENT_RULES,
+        *AUTO_RULES,
         Rule(
             cel=f"has(self.offline) || self.workloads.all(w, !has({_BATCHES}))",
             message=(
@@ -197,7 +193,7 @@ class BenchmarkRunSpec(SpecModel):
             path=".workloads",
         ),
         Rule(
-            cel=f"self.measurement.cachePolicy != 'Isolate' || self.workloads.all(w, {_SENT_ONCE})",
+            cel=f"self.measurement.cachePolicy != 'Isolate' || self.workloads.all(w, {SENT_ONCE})",
             message=(
                 "with cachePolicy Isolate every prompt is sent only once, but dataset.random.seed, "
                 "dataset.shareGPT.seed and dataset.texts.order: File send the same prompts in "
@@ -208,7 +204,7 @@ class BenchmarkRunSpec(SpecModel):
         Rule(
             cel=(
                 f"self.workloads.all(w, !has({_SEARCH}) || (self.measurement.cachePolicy != "
-                f"'Share' && {_SENT_ONCE}))"
+                f"'Share' && {SENT_ONCE}))"
             ),
             message=(
                 "load.search confirms a load with new prompts: set cachePolicy Isolate or Reset, "
@@ -289,9 +285,15 @@ class BenchmarkRunSpec(SpecModel):
         Unique("name"),
     ]
     """Traffic to send; each workload is measured at each of its load points."""
-    repeats: Annotated[int, Field(ge=1, le=100)] = 1
-    """How often each load point is measured; with other prompts each time, unless cachePolicy is
-    Share."""
+    repeats: Repeats = 1
+    """How often each load point is measured, up to 100; with other prompts each time, unless
+    cachePolicy is Share. Auto: until every objective is decided and every width is reached, or the
+    budget ends."""
+    budget: Budget | None = None
+    widths: list[Width] = entries(
+        16,
+        "How narrow intervals are to be at every load point, with repeats: Auto.",
+    )
     client: Client = Field(
         default_factory=Client, description="The pod that generates the load."
     )
@@ -338,6 +340,33 @@ class BenchmarkRunSpec(SpecModel):
         Annotated[int, Field(ge=0, le=31_536_000)] | None
     ) = None
     """Seconds after its end until this object and its results are deleted. Left out: never."""
+
+    @property
+    def until_decided(self) -> bool:
+        """Return whether load points are repeated until everything that is asked is decided."""
+        return self.repeats == AUTO
+
+    @property
+    def budget_requests(self) -> int:
+        """Return the most requests of `repeats: Auto`."""
+        set_to = None if self.budget is None else self.budget.requests
+        return set_to or MAX_LOAD_POINT_REQUESTS
+
+    @property
+    def most_repeats(self) -> int:
+        """Return how often a load point is measured at most."""
+        requests = [
+            workload.requests_at(load)
+            for workload in self.workloads
+            for load in workload.load.points
+        ]
+        return most_repeats(
+            self.repeats,
+            load_points=len(requests),
+            requests=self.budget_requests,
+            cheapest=min(requests, default=1),
+            stages=MAX_STAGES,
+        )
 
     @property
     def started(self) -> Started | None:

@@ -92,10 +92,10 @@ class Estimate(StatusModel):
     """Stages, requests and GPU time, known as soon as the run is accepted."""
 
     stages: int = Field(
-        description="Stages: load points x repeats; of a search the most there can be."
+        description="Stages: load points x repeats; of a search or Auto the most there can be."
     )
     requests: int = Field(
-        description="Measured requests in all; of a search the most there can be."
+        description="Measured requests in all; of a search or Auto the most there can be."
     )
     gpu_seconds: int | None = None
     """Least GPU time of the measurement, without start-up; absent if no load has a rate."""
@@ -264,7 +264,7 @@ class Progress(StatusModel):
     """How far the measurement is."""
 
     stages_total: int = Field(
-        description="Stages planned; while a load is searched the most there can be."
+        description="Stages planned; while a search or Auto goes on the most there can be."
     )
     stages_done: int = Field(0, description="Stages whose record is stored.")
     stage: str | None = Field(None, max_length=160, description="Stage under way.")
@@ -407,6 +407,19 @@ class ObjectiveResult(StatusModel):
     its numbers can't be trusted."""
 
 
+class WidthResult(StatusModel):
+    """How wide the interval of a percentile is whose width the spec asks for."""
+
+    metric: str = Field(max_length=10, description="The latency.")
+    percentile: str = Field(max_length=10, description="Percentile of the metric.")
+    percent: str = Field(max_length=24, description="The width asked for.")
+    measured_percent: float | None = None
+    """How far the farther end lies from the percentile, in percent; absent without an interval."""
+    reached: bool = Field(
+        False, description="Whether it is as narrow as asked for."
+    )
+
+
 class Result(StatusModel):
     """One load point: a workload at one load, its repeats pooled."""
 
@@ -476,6 +489,9 @@ class Result(StatusModel):
     )
     objectives: list[ObjectiveResult] = entries(
         16, "The outcome of each objective at this load point."
+    )
+    widths: list[WidthResult] = entries(
+        16, "The intervals whose width the spec asks for."
     )
     verdict: Verdict = Field(description="Whether these numbers can be trusted.")
     findings: Codes = Field(default_factory=list)
@@ -566,6 +582,30 @@ class SearchResult(StatusModel):
     )
     probes: int = Field(description="Load points measured, confirmations included.")
     stages: int = Field(description="Stages measured.")
+    sentence: StatusText = Field(description="The answer in a sentence.")
+
+
+class UntilDecided(StatusModel):
+    """What `repeats: Auto` decided, and what that took."""
+
+    outcome: Literal["Decided", "BudgetEnded", "Incomplete"]
+    """Decided: every objective is Met or Missed and every width is reached, at every load point.
+    BudgetEnded: not at those that are `undecided`. Incomplete: the run ended before, or a record is
+    missing."""
+    undecided: Annotated[
+        list[Annotated[str, Field(max_length=160)]],
+        Field(max_length=16, json_schema_extra=ATOMIC),
+    ] = Field(default_factory=list)
+    """The first load points at which something is not decided."""
+    stages: int = Field(description="Stages measured.")
+    requests: int = Field(description="Requests sent in them.")
+    requests_saved: int = Field(
+        description="Requests of the most that it could take."
+    )
+    seconds: float = Field(description="From the first request to the last answer.")
+    gpu_seconds: float | None = Field(
+        None, description="The same times the GPUs; absent without any."
+    )
     sentence: StatusText = Field(description="The answer in a sentence.")
 
 
@@ -706,6 +746,7 @@ class BenchmarkRunStatus(RunInstants):
     )
     searches: list[SearchResult] = entries(16, key="workload")
     """The highest load that met the objectives, one entry a workload with load.search."""
+    until_decided: UntilDecided | None = None
     profile: ProfileStatus | None = Field(
         None, description="The result of measurement.profile."
     )
@@ -745,6 +786,7 @@ class BenchmarkRunStatus(RunInstants):
                 "datasets": found.datasets,
                 "results": found.results,
                 "searches": found.searches,
+                "until_decided": found.until_decided,
                 "findings": found.findings,
                 "verdict": found.verdict,
                 "headline": found.headline,
@@ -766,6 +808,7 @@ class Judgement(StatusModel):
 
     results: list[Result] = entries(64)
     searches: list[SearchResult] = entries(16)
+    until_decided: UntilDecided | None = None
     findings: list[Finding] = entries(64)
     verdict: Verdict = "Unknown"
     headline: Headline | None = None

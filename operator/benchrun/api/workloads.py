@@ -122,6 +122,18 @@ _ENOUGH = (
 )
 
 
+_SENT_AGAIN = {
+    f"w.dataset.{data.model_fields['kind'].default}": data.sends_again_in_spec
+    for data in contract.DATASETS
+    if data.sends_again_in_spec
+}
+SENT_ONCE = " && ".join(
+    f"(!has({at}) || !({again.replace('self.', f'{at}.')}))"
+    for at, again in _SENT_AGAIN.items()
+)
+"""CEL: no dataset sends the same prompts in every stage (`sends_again` of the dataset's model)."""
+
+
 WORKLOAD_RULES = (
     base.Rule(
         cel=(

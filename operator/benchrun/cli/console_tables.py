@@ -71,6 +71,7 @@ def show_result(
         _show_load_points(console, status, texts_per_prompt, wide=wide)
         _print_rows(console, tables.packing_rows(status, texts_per_prompt))
         _print_rows(console, tables.objective_rows(status))
+        _print_rows(console, tables.width_rows(status))
     _print_rows(console, tables.finding_rows(status), width=prose_width(console))
     if status.comparison is not None:
         show_comparison(

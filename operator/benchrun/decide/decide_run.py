@@ -530,7 +530,7 @@ def _with_step(state: RunState, step: PhaseStep) -> BenchmarkRunStatus:
             metric for metric in spec.baseline.metrics if not metric.startswith("P")
         ]
         gate = power_sentence(
-            spec.repeats, len(load_points(spec)) * len(means), unit="repeats"
+            spec.most_repeats, len(load_points(spec)) * len(means), unit="repeats"
         )
     rows = condition_table.going_on(
         step, has_objectives=bool(spec.objectives), gate=gate

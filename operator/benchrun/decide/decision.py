@@ -317,7 +317,8 @@ class Collected:
     # sequences of all received records
     sequences: set[int] = field(default_factory=set)
     search_ends: dict[int, str] = field(default_factory=dict)
-    """Workloads whose search ended, by the sequence of the search's last record."""
+    """Workloads whose search ended, by the sequence of the search's last record; with repeats: Auto
+    that of the last stage."""
     client: ClientState = field(default_factory=ClientState)
     samples: Samples = field(default_factory=Samples)
     server_facts: dict[str, ServerFacts] = field(default_factory=dict)
@@ -496,6 +497,8 @@ class PullTarget:
     plan_digest: str | None = None
     stage_ids: Sequence[str] = field(default=(), compare=False, repr=False)
     searches: tuple[SearchPlan, ...] = field(default=(), compare=False, repr=False)
+    # stages that there may be with repeats: Auto
+    repeated: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from benchrun.plan import (
     applied_to,
     at_commit,
     cache_of,
+    chosen_stages,
     division_of,
     most_probe_stages,
     nodes,
@@ -172,23 +173,34 @@ class RunState(Possessions):
 
     @Lasting
     def planned(self) -> tuple[str, ...]:
-        """Return the ids of all stages whose load is listed, in order.
+        """Return the ids of all stages that are measured for certain, in order.
 
         The stages of searches come after them.
         """
-        return _planned.of(self.spec, self.owner.uid)
+        return self._stages[0]
+
+    @Lasting
+    def repeated(self) -> frozenset[str]:
+        """Return the ids of all stages that there may be with `repeats: Auto`, else none."""
+        return self._stages[1]
+
+    @Lasting
+    def _stages(self) -> tuple[tuple[str, ...], frozenset[str]]:
+        return chosen_stages(self.spec, _planned.of(self.spec, self.owner.uid))
 
     @Lasting
     def most_stages(self) -> int:
-        return len(self.planned) + most_probe_stages(self.spec)
+        return len(self.planned) + len(self.repeated) + most_probe_stages(self.spec)
 
     @Lasting
     def total_stages(self) -> int | None:
         """Return how many stages there are.
 
-        None if a search has not ended, or its last record was not received.
+        None if a search, or what is repeated until it is decided, has not ended, or its last record
+        was not received.
         """
-        if not (searches := searched(self.spec).keys()):
+        searches = searched(self.spec).keys()
+        if not searches and not self.repeated:
             return len(self.planned)
         stages = [
             c.envelope
@@ -199,6 +211,8 @@ class RunState(Possessions):
             e.sequence: e.ends_search for e in stages if e.ends_search is not None
         }
         all_ends = stored | self.collected.search_ends
+        if self.repeated:
+            return max(all_ends) + 1 if all_ends else None
         ends = {
             s: name
             for s, name in all_ends.items()
@@ -386,8 +400,9 @@ class RunState(Possessions):
         Nothing that was measured depends on the profile.
         """
         listed = len(self.planned) - (self.spec.measurement.profile is not None)
+        is_listed = not searched(self.spec) and not self.repeated
         return self.all_known or (
-            not searched(self.spec) and self.known.issuperset(range(listed))
+            is_listed and self.known.issuperset(range(listed))
         )
 
     def stored_prefix(self, also: Set[int] = frozenset()) -> int:

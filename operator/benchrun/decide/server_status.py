@@ -77,6 +77,7 @@ def pull_target(state: RunState) -> decision.PullTarget | None:
         plan_digest=state.plan_digest,
         stage_ids=state.planned,
         searches=planned_searches(state.owner, state.spec),
+        repeated=state.repeated,
     )
 
 

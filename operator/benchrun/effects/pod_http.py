@@ -276,4 +276,6 @@ class ClientRecords:
         target = self.target
         return envelope.problem_with(
             body, run_uid=target.run_uid, plan_digest=target.plan_digest
-        ) or problem_with(envelope, target.stage_ids, target.searches)
+        ) or problem_with(
+            envelope, target.stage_ids, target.searches, target.repeated
+        )

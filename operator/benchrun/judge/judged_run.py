@@ -30,10 +30,11 @@ from benchrun.judge.status_size import (
     truncations,
 )
 from benchrun.judge.thresholds import Thresholds, judge_of
+from benchrun.judge.until_decided import UNTIL_DECIDED_BYTES
 from benchrun.measure import cost_status, role_timelines
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Run
-from benchrun.plan import load_points, probed_load_points
+from benchrun.plan import measured_load_points
 
 # A mix may have eight datasets, and a run sixteen mixes; this bound keeps the status small.
 MAX_DATASETS = 16
@@ -113,7 +114,7 @@ def judged_run(
     `records` may be a sequence that opens each record when it is accessed.
     """
     profile, records = _profile_of(spec, records)
-    planned = (*load_points(spec), *probed_load_points(spec, records))
+    planned = measured_load_points(spec, records)
     found = results(
         planned,
         records,
@@ -214,11 +215,13 @@ def _judgement(
     answers = (
         _objectives_answer(found),
         against.answer if against else "",
+        found.until_decided.sentence if found.until_decided else "",
         _sentence(found),
     )
     return api.Judgement(
         results=kept,
         searches=found.searches,
+        until_decided=found.until_decided,
         findings=found.findings,
         verdict=found.verdict,
         headline=found.headline,
@@ -253,6 +256,7 @@ def status_rows(
         MAX_BYTES
         - (COMPARISON_BYTES if spec.baseline else 0)
         - SEARCH_BYTES * len(found.searches)
+        - (UNTIL_DECIDED_BYTES if found.until_decided else 0)
     )
     max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
     return fitted(found.results, found.findings, max_bytes=max_bytes)
@@ -280,6 +284,7 @@ def _document(
         headline=found.headline,
         results=found.results,
         searches=found.searches,
+        until_decided=found.until_decided,
         findings=found.findings,
         comparison=facts.against.comparison if facts.against else None,
         stages=found.stages,
@@ -457,7 +462,7 @@ def rejudge(
     judged_once = {row.load_point: row.repeats for row in stored.results}
     planned = []
     missing = {}
-    known = (*load_points(spec), *probed_load_points(spec, records))
+    known = measured_load_points(spec, records)
     for load_point in known:
         absent = [stage for stage in load_point.stage_ids if stage not in here]
         there = len(load_point.stage_ids) - len(absent)
@@ -502,6 +507,7 @@ def rejudge(
     update = {
         "results": backed(kept, stored.profile),
         "searches": found.searches,
+        "until_decided": found.until_decided,
         "findings": found.findings,
         "verdict": found.verdict,
         "headline": found.headline,

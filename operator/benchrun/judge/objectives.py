@@ -10,13 +10,22 @@ from collections.abc import Mapping, Sequence
 
 from benchrun_client.contract import (
     ERROR,
+    MIN_REPEATS,
     LatencySample,
     Plateau,
     StageRecord,
     decided,
+    interval,
 )
 
-from benchrun.api import TRUSTED, Objective, ObjectiveResult, Verdict
+from benchrun.api import (
+    TRUSTED,
+    Objective,
+    ObjectiveResult,
+    Verdict,
+    Width,
+    WidthResult,
+)
 from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.measure import Samples, latency_samples, request_figures
 
@@ -103,6 +112,49 @@ def _result(
     return result.model_copy(update=update)
 
 
+def width_results(
+    widths: Sequence[Width],
+    samples: Samples,
+    verdict: Verdict,
+    *,
+    error: float,
+) -> list[WidthResult]:
+    """Return how wide the intervals are whose width the spec asks for.
+
+    None is reached where the verdict is not trusted, or where fewer repeats than `MIN_REPEATS` hide
+    how the server changes.
+    """
+    return [
+        _width(
+            each,
+            samples.get(_since_due(each.metric, samples)),
+            verdict,
+            error=error,
+        )
+        for each in widths
+    ]
+
+
+def _width(
+    asked: Width, sample: LatencySample | None, verdict: Verdict, *, error: float
+) -> WidthResult:
+    result = WidthResult(
+        metric=asked.metric, percentile=asked.percentile, percent=asked.percent
+    )
+    percent = float(asked.percentile)
+    found = None if sample is None else interval(sample, percent, error=error)
+    if found is None or sample is None:
+        return result
+    value = sample.percentile(percent)
+    measured = 100 * max(found.high - value, value - found.low) / value
+    is_enough = verdict in TRUSTED and sample.repeats >= MIN_REPEATS
+    update = {
+        "measured_percent": request_figures.rounded(measured),
+        "reached": is_enough and measured <= float(asked.percent),
+    }
+    return result.model_copy(update=update)
+
+
 def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
     """Return the same results as Inconclusive, for a load point that is not trusted."""
     return [
@@ -137,5 +189,11 @@ def request_limits(
 
 def sample_of(objective: Objective, samples: Samples) -> LatencySample | None:
     """Return the values that an objective is about, or None if they were not measured."""
-    latency = objective.metric.lower()
-    return samples.get(_SINCE_DUE.get(latency, latency)) or samples.get(latency)
+    return samples.get(_since_due(objective.metric, samples))
+
+
+def _since_due(metric: str, samples: Samples) -> str:
+    """Return the name of a metric's latency; the one with the client's queue if there is one."""
+    latency = metric.lower()
+    since_due = _SINCE_DUE.get(latency, latency)
+    return since_due if since_due in samples else latency

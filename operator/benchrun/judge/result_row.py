@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Collection, Sequence
 
-from benchrun_client.contract import StageRecord
+from benchrun_client.contract import ERROR, StageRecord
 
 from benchrun import api, measure
 from benchrun.judge.explain.explanations import (
@@ -20,6 +20,7 @@ from benchrun.judge.objectives import (
     inconclusive,
     objective_results,
     request_limits,
+    width_results,
 )
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import Code, LoadPointContext, StageFinding
@@ -104,7 +105,13 @@ def measured_row(
     answered = {
         name: each for name, each in context.answered.items() if name != hidden
     }
-    sure = measure.percentile_intervals(answered, context.percentiles, metrics)
+    sure = measure.percentile_intervals(
+        answered,
+        context.percentiles,
+        metrics,
+        # Wider with `repeats: Auto`: they hold over all looks.
+        error=objective_error(spec, load_point) if spec.until_decided else ERROR,
+    )
     plateaus = [
         (s.record, s.plateau)
         for s in context.stages
@@ -156,6 +163,9 @@ def measured_row(
             verdict,
             error=objective_error(spec, load_point),
             one_stretch=load_point.workload not in searched(spec),
+        ),
+        widths=width_results(
+            spec.widths, samples, verdict, error=objective_error(spec, load_point)
         ),
         verdict=verdict,
         findings=_codes(found),

@@ -47,6 +47,7 @@ from benchrun.judge.search_results import deciding, search_results
 from benchrun.judge.stage_facts import expected_stage
 from benchrun.judge.stage_results import pooled_distributions, stage_results
 from benchrun.judge.thresholds import Thresholds, thresholds_of
+from benchrun.judge.until_decided import until_decided
 from benchrun.measure import (
     cost_status,
     metrics_page,
@@ -227,6 +228,7 @@ class Judged:
     verdict: api.Verdict = "Unknown"
     headline: api.Headline | None = None
     searches: list[api.SearchResult] = field(default_factory=list)
+    until_decided: api.UntilDecided | None = None
     stages: list[StageResult] = field(default_factory=list)
     """The measured stages, in the order of measurement."""
     distributions: list[PooledDistributions] = field(default_factory=list)
@@ -345,6 +347,9 @@ def results(
         verdict=verdict,
         headline=best,
         searches=searches,
+        until_decided=until_decided(
+            spec, rows, summaries, stages, gpus=api.total_gpus(servers)
+        ),
         stages=sorted(stages, key=lambda stage: stage.sequence),
         distributions=[
             each.distributions for each in by_load_point.values() if each.stages

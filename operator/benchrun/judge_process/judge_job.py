@@ -39,6 +39,7 @@ from benchrun.names import SERVING_ROLES
 from benchrun.observe import Run, run_of
 from benchrun.plan import (
     Owner,
+    chosen_stages,
     planned_searches,
     planned_stages,
     problem_with,
@@ -73,10 +74,13 @@ def load_problem(
     record: StageRecord,
     planned: Mapping[str, LoadKind],
     searches: Sequence[SearchPlan],
+    *,
+    is_repeated: bool = False,
 ) -> str | None:
     """Return why a record's load is neither planned for its stage nor possible in its search.
 
-    `planned` has the loads of the listed stages by their ids. Return None if there is no problem.
+    `planned` has the loads of the listed stages by their ids; `is_repeated` says that they are
+    repeated until all is decided. Return None if there is no problem.
     """
     place = open_stage(record.stage_id)
     search = next(
@@ -84,7 +88,9 @@ def load_problem(
     )
     if search is not None:
         return _search_problem(record, search)
-    if record.probe is not None:
+    if is_repeated and record.probe is None:
+        return f"stage {record.stage_id} does not say whether it was the last"
+    if record.probe is not None and not is_repeated:
         return f"stage {record.stage_id!r} does not belong to a search, but has a probe"
     wanted = planned.get(record.stage_id, record.load)
     return (
@@ -192,7 +198,9 @@ class _Opened:
 
     def __init__(self, spec: BenchmarkRunSpec, owner: Owner) -> None:
         self._run_uid = owner.uid
-        self._stage_ids = stage_ids(spec, run_uid=owner.uid)
+        self._stage_ids, self._repeated = chosen_stages(
+            spec, stage_ids(spec, run_uid=owner.uid)
+        )
         self._searches = planned_searches(owner, spec)
         self._loads = {
             each.id: each.load for each in planned_stages(spec, run_uid=owner.uid)
@@ -264,8 +272,13 @@ class _Opened:
         if envelope_of(record, data) != envelope:
             raise ValueError("the record differs from its envelope")
         misplaced = problem_with(
-            envelope, self._stage_ids, self._searches
-        ) or load_problem(record, self._loads, self._searches)
+            envelope, self._stage_ids, self._searches, self._repeated
+        ) or load_problem(
+            record,
+            self._loads,
+            self._searches,
+            is_repeated=bool(self._repeated),
+        )
         if misplaced is not None:
             raise ValueError(misplaced)
         if not {edge.role for edge in record.servers} <= set(SERVING_ROLES):

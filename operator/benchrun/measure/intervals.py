@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from benchrun_client.contract import interval, is_bounded
+from benchrun_client.contract import ERROR, interval, is_bounded
 
 from benchrun.measure.request_figures import Samples, percentile_word, rounded
 
@@ -21,8 +21,13 @@ def percentile_intervals(
     samples: Samples,
     percentiles: Sequence[str],
     measured: Mapping[str, float | None],
+    *,
+    error: float = ERROR,
 ) -> Intervals:
-    """Return the interval of every percentile of every latency that was `measured`."""
+    """Return the interval of every percentile of every latency that was `measured`.
+
+    Each side of an interval is wrong with a probability of at most `error`.
+    """
     found = Intervals({}, [])
     for latency, sample in samples.items():
         for percentile in percentiles:
@@ -31,7 +36,7 @@ def percentile_intervals(
                 continue
             if not is_bounded(sample, float(percentile)):
                 found.uncertain.append(key)
-            if (bounds := interval(sample, float(percentile))) is None:
+            if (bounds := interval(sample, float(percentile), error=error)) is None:
                 continue
             ends = [rounded(end / 1000) for end in bounds]
             found.intervals[key] = [end for end in ends if end is not None]

@@ -76,11 +76,12 @@ def division_of(spec: BenchmarkRunSpec) -> Division:
     """
     shards = spec.client.parallelism
     if not isinstance(shards, int):
-        # For the highest load in the spec. That of an offline engine, or of a search, only one
-        # process can send.
-        is_shared = spec.offline is None and all(
-            workload.load.search is None for workload in spec.workloads
+        # For the highest load in the spec. That of an offline engine, or of what is decided on
+        # while it is measured, only one process can send.
+        is_chosen = spec.until_decided or any(
+            workload.load.search is not None for workload in spec.workloads
         )
+        is_shared = spec.offline is None and not is_chosen
         needed = [
             _needed_at(load, requests=each.requests_at(load))
             for each in spec.workloads

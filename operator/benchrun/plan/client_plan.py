@@ -1,5 +1,6 @@
 """Make the client's plan from a spec."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,7 @@ from benchrun.plan.server_manifests import (
     role_replicas,
     role_url,
 )
-from benchrun.plan.stages import PlannedStage, planned_stages
+from benchrun.plan.stages import PlannedStage, gpus, planned_stages
 from benchrun.sizing import ServeArgs, UnreadableValue
 
 _DATA: TypeAdapter[contract.Data] = TypeAdapter(contract.Data)
@@ -130,6 +131,7 @@ def plan_of_client(
             _stage(s, spec) for s in planned_stages(spec, run_uid=owner.uid)
         ),
         searches=planned_searches(owner, spec),
+        auto=_auto(spec) if spec.until_decided else None,
         warmups=tuple(
             _warmup(
                 owner, spec, each, seed_of=each.name, max_seconds=auto.max_seconds
@@ -169,10 +171,7 @@ def _search(
         tolerance_percent=search.tolerance_percent,
         max_probes=search.max_probes,
         max_repeats=search.max_repeats,
-        objectives=tuple(
-            contract.Limit(**objective.model_dump())
-            for objective in spec.objectives
-        ),
+        objectives=_limits(spec),
         max_failed_percent=spec.validity.max_failed_percent,
         data=client_data(workload, spec.workloads),
         requests=workload.requests,
@@ -194,6 +193,38 @@ def _search(
         ignore_eos=workload.ignore_eos,
         sampling=client_sampling(workload),
         fields=client_fields(workload),
+    )
+
+
+def _limits(spec: BenchmarkRunSpec) -> tuple[contract.Limit, ...]:
+    return tuple(
+        contract.Limit(**objective.model_dump()) for objective in spec.objectives
+    )
+
+
+KEPT_FOR_THE_END = 0.1
+"""Share of spec.runDeadlineSeconds that `repeats: Auto` leaves: where the next repeats take longer
+than those before, the run still ends by itself, and not by its deadline."""
+
+
+def _auto(spec: BenchmarkRunSpec) -> contract.AutoPlan:
+    budget = spec.budget
+    assert budget is not None, "a rule of the spec"
+    held = gpus(spec)
+    deadline = spec.run_deadline_seconds
+    seconds = (
+        budget.seconds,
+        budget.gpu_seconds // held if budget.gpu_seconds and held else None,
+        math.floor(deadline * (1 - KEPT_FOR_THE_END)) if deadline else None,
+    )
+    bounds = [max(1, each) for each in seconds if each is not None]
+    return contract.AutoPlan(
+        objectives=_limits(spec),
+        widths=tuple(contract.Width(**each.model_dump()) for each in spec.widths),
+        max_failed_percent=spec.validity.max_failed_percent,
+        max_requests=spec.budget_requests,
+        max_seconds=min(bounds, default=None),
+        looks=contract.looks_within(spec.most_repeats),
     )
 
 

@@ -5,8 +5,8 @@ they had.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence, Set
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
@@ -115,13 +115,13 @@ class PlannedStage:
 
 
 def load_points(spec: BenchmarkRunSpec) -> tuple[LoadPoint, ...]:
-    """Return all load points, workload by workload, as listed."""
+    """Return all load points, workload by workload, as listed, with all stages that may be."""
     found = []
+    most = spec.most_repeats
     for workload in spec.workloads:
         for load in workload.load.points:
             stages = tuple(
-                stage_id(workload.name, load.label, r)
-                for r in range(1, spec.repeats + 1)
+                stage_id(workload.name, load.label, r) for r in range(1, most + 1)
             )
             found.append(
                 LoadPoint(
@@ -137,7 +137,7 @@ def load_points(spec: BenchmarkRunSpec) -> tuple[LoadPoint, ...]:
 def planned_stages(
     spec: BenchmarkRunSpec, *, run_uid: str
 ) -> tuple[PlannedStage, ...]:
-    """Return all stages in order.
+    """Return all stages in order; with `repeats: Auto` all that there may be.
 
     All load points are measured once, then all again for the next repeat. A drift over the run then
     shows between repeats, not between load points.
@@ -146,7 +146,7 @@ def planned_stages(
     in_order = list(load_points(spec))
     base = spec.measurement.seed
     planned: list[PlannedStage] = []
-    for repeat in range(1, spec.repeats + 1):
+    for repeat in range(1, spec.most_repeats + 1):
         if spec.measurement.order == "Shuffled":
             in_order.sort(
                 key=lambda load_point: place_in_repeat(
@@ -246,16 +246,37 @@ def most_probe_stages(spec: BenchmarkRunSpec) -> int:
     return sum(search.most_stages for search in searched(spec).values())
 
 
+def chosen_stages(
+    spec: BenchmarkRunSpec, stage_ids: Sequence[str]
+) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Divide the stage ids of a spec: those that are measured for certain, and the others.
+
+    With `repeats: Auto` none is certain: only the records show which were measured, and in which
+    order.
+    """
+    if spec.until_decided:
+        return (), frozenset(stage_ids)
+    return tuple(stage_ids), frozenset()
+
+
+def certain_stages(spec: BenchmarkRunSpec) -> list[PlannedStage]:
+    """Return the stages that a run measures for certain: with `repeats: Auto` the first repeat."""
+    planned = planned_stages(spec, run_uid="")
+    return [s for s in planned if s.repeat == 1 or not spec.until_decided]
+
+
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
     """Estimate stages, requests and the least GPU seconds of a run.
 
     An open loop of n requests at rate r lasts at least n / r. A search counts with the most stages
-    and requests that it can take. Its time is not counted, because it depends on the server.
+    and requests that it can take, and so does `repeats: Auto`. Its time is not counted, because it
+    depends on the server.
     """
     planned = planned_stages(spec, run_uid="")
+    requests = sum(s.requests for s in planned)
     lasting = [
         each
-        for s in planned
+        for s in certain_stages(spec)
         if (each := s.load.least_seconds(s.requests)) is not None
     ]
     seconds = sum(lasting, Decimal(0))
@@ -268,7 +289,9 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
     )
     return Estimate(
         stages=len(planned) + most_probe_stages(spec),
-        requests=sum(s.requests for s in planned) + probe_requests,
+        requests=min(requests, spec.budget_requests)
+        if spec.until_decided
+        else requests + probe_requests,
         gpu_seconds=int(seconds.to_integral_value(rounding=ROUND_CEILING))
         * gpus(spec)
         if known
@@ -283,6 +306,27 @@ def searched(spec: BenchmarkRunSpec) -> dict[str, Search]:
         for workload in spec.workloads
         if (search := workload.load.search) is not None
     }
+
+
+def measured_load_points(
+    spec: BenchmarkRunSpec, records: Iterable[contract.StageRecord]
+) -> tuple[LoadPoint, ...]:
+    """Return the load points of a run, also those that only its records show.
+
+    With `repeats: Auto` each has all repeats up to the last that has a record, even if some are
+    missing, and at least one.
+    """
+    if not spec.until_decided:
+        return (*load_points(spec), *probed_load_points(spec, records))
+    here = {record.stage_id for record in records}
+    found = []
+    for load_point in load_points(spec):
+        last = max(
+            (n for n, stage in enumerate(load_point.stage_ids, 1) if stage in here),
+            default=1,
+        )
+        found.append(replace(load_point, stage_ids=load_point.stage_ids[:last]))
+    return tuple(found)
 
 
 def probed_load_points(
@@ -338,8 +382,10 @@ def objective_error(spec: BenchmarkRunSpec, load_point: LoadPoint) -> float:
     """Return the largest probability that one test calls a missed objective Met.
 
     It is smaller at a load point that confirms the result of a search, because one search may test
-    several of them.
+    several of them, and where a load point is looked at several times.
     """
+    if spec.until_decided:
+        return contract.look_error(contract.looks_within(spec.most_repeats))
     search = searched(spec).get(load_point.workload)
     is_confirmation = search is not None and load_point.confirms
     return contract.CONFIRMATION_ERROR if is_confirmation else contract.ERROR
@@ -349,11 +395,15 @@ def problem_with(
     envelope: contract.Envelope,
     stage_ids: Sequence[str],
     searches: Sequence[contract.SearchPlan],
+    repeated: Set[str] = frozenset(),
 ) -> str | None:
     """Return why a record belongs to none of these stages and to none of the searches after them.
 
-    Return None if its envelope is valid.
+    `repeated` has the stages that there may be where load points are repeated until they are
+    decided. Return None if its envelope is valid.
     """
+    if repeated:
+        return _problem_with_repeat(envelope, repeated)
     listed = len(stage_ids)
     if envelope.sequence < listed:
         if envelope.stage_id != (planned := stage_ids[envelope.sequence]):
@@ -389,4 +439,17 @@ def problem_with(
         )
     if envelope.ends_search not in (None, search.workload):
         return f"stage {envelope.stage_id} can't end the search of {envelope.ends_search!r}"
+    return None
+
+
+def _problem_with_repeat(
+    envelope: contract.Envelope, repeated: Set[str]
+) -> str | None:
+    if envelope.stage_id not in repeated:
+        return f"stage {envelope.stage_id!r} is none of the plan"
+    if envelope.sequence >= len(repeated):
+        return f"the record's number is too high: the plan has at most {len(repeated)} stages"
+    workload = envelope.stage_id.partition("/")[0]
+    if envelope.ends_search not in (None, workload):
+        return f"stage {envelope.stage_id} can't end what is measured of {envelope.ends_search!r}"
     return None

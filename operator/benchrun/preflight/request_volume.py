@@ -19,11 +19,11 @@ from benchrun.api import (
 )
 from benchrun.measure import detectable_percent, power_sentence
 from benchrun.plan import (
+    certain_stages,
     estimate,
     gpus,
     load_points,
     most_probe_stages,
-    planned_stages,
 )
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
@@ -38,6 +38,8 @@ class Volume:
     requests: int
     # The stages that searches take at most; with them `stages` and `requests` are upper bounds.
     probe_stages: int
+    # The same of `repeats: Auto`: the stages beyond the first repeat.
+    repeated_stages: int = 0
     gpus: int  # GPUs of one run; for a sweep, of the run that has the most.
     open_stages: (
         int  # Stages at a finite rate, whose duration follows from the spec.
@@ -53,7 +55,7 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
     estimated = estimate(spec)
     timed = [
         seconds
-        for stage in planned_stages(spec, run_uid="")
+        for stage in certain_stages(spec)
         if (seconds := stage.load.least_seconds(stage.requests)) is not None
     ]
     warmup = spec.measurement.warmup.auto
@@ -61,6 +63,9 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
         stages=estimated.stages,
         requests=estimated.requests,
         probe_stages=most_probe_stages(spec),
+        repeated_stages=estimated.stages - len(certain_stages(spec))
+        if spec.until_decided
+        else 0,
         gpus=gpus(spec),
         open_stages=len(timed),
         least_seconds=math.ceil(sum(timed, Decimal(0))),
@@ -258,7 +263,40 @@ def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
                 "one repeat does not show the noise; 3 repeats do",
             )
         )
-    return [*remarks, *_power(spec)]
+    return [*remarks, *_power(spec), *_auto(spec)]
+
+
+def _auto(spec: BenchmarkRunSpec) -> list[Remark]:
+    """Return what `repeats: Auto` takes at least and at most, and what the budget is too small for.
+
+    Empty for a number of repeats.
+    """
+    if not spec.until_decided or spec.budget is None:
+        return []
+    once = sum(stage.requests for stage in certain_stages(spec))
+    most = estimate(spec)
+    looks = contract.looks_within(spec.most_repeats)
+    text = (
+        f"Auto takes from {once:,} requests in {len(load_points(spec))} stages (every load point "
+        f"once) to {most.requests:,} requests, and a load point at most {looks[-1]} repeats; it "
+        f"is decided after {', '.join(map(str, looks))} of them, or where the budget ends"
+    )
+    remarks = [note("spec.repeats", text)]
+    if (least := contract.MIN_REPEATS * once) > spec.budget_requests:
+        text = (
+            f"{spec.budget_requests:,} are fewer than {contract.MIN_REPEATS} repeats of every load "
+            f"point take ({least:,}): limits within a factor of {contract.NEAR:g} of what is "
+            "measured, and widths, may stay undecided"
+        )
+        remarks.append(warning("spec.budget.requests", text))
+    if spec.budget.gpu_seconds is not None and not gpus(spec):
+        text = "the run has no GPU, so this never ends: set requests or seconds"
+        remarks.append(warning("spec.budget.gpuSeconds", text))
+    deadline = spec.run_deadline_seconds
+    if deadline and (spec.budget.seconds or 0) > deadline:
+        text = f"runDeadlineSeconds ({deadline}) ends the run before; raise it, or lower this"
+        remarks.append(warning("spec.budget.seconds", text))
+    return remarks
 
 
 _ONE_SERVER = (
@@ -291,9 +329,10 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     questions = points * (len(baseline.metrics) - len(percentiles))
     if not questions:
         return remarks
-    told = power_sentence(spec.repeats, questions, unit="repeats")
+    told = power_sentence(spec.most_repeats, questions, unit="repeats")
     limit = float(baseline.max_regression_percent)
-    if spec.repeats > 1 and detectable_percent(spec.repeats, questions) <= limit:
+    repeats = spec.most_repeats
+    if repeats > 1 and detectable_percent(repeats, questions) <= limit:
         return [*remarks, note("spec.baseline", told)]
     text = (
         f"{told}; the gate of {limit:g} % can end Underpowered: take more repeats, or fewer "
@@ -310,7 +349,7 @@ def _workload(
     is_same = spec.measurement.cache_policy == "Share" or (
         data is not None and data.sends_again
     )
-    repeats = 1 if is_same else spec.repeats
+    repeats = 1 if is_same else spec.most_repeats
     # Requests of each load point in all repeats together.
     counts = {
         load.value: workload.requests_at(load) * repeats

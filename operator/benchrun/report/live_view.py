@@ -21,6 +21,8 @@ SILENT_SECONDS = 15
 """Seconds without an update after which the operator counts as silent. A running operator updates a
 new run within a second."""
 SEARCH = "/search-"  # Part of the names of stages whose load is searched: chat/search-07/r1.
+UP_TO = "<="
+"""In the summary of a progress whose stages are chosen while others are measured: 3/<=48."""
 MAX_QUIET_SECONDS = 30.0
 """Most seconds without output. Pipelines end a job that prints nothing for minutes, but people do
 not read a line every five seconds."""
@@ -152,9 +154,10 @@ def _left(
             _stage_under_way(followed),
             *(line.stage for line in followed.stages),
         )
-        word = (
-            "at most" if any(SEARCH in (name or "") for name in names) else "about"
-        )
+        progress = followed.status.progress
+        is_open = progress is not None and UP_TO in progress.summary
+        is_open |= any(SEARCH in (name or "") for name in names)
+        word = "at most" if is_open else "about"
     else:
         begun = (
             followed.status.accepted_time

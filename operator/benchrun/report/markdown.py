@@ -90,6 +90,7 @@ def markdown(
             for each in status.searches
         ),
         part("Objectives", tables.objective_rows(status)),
+        part("Widths of intervals", tables.width_rows(status)),
         *_comparison(status),
         part("Findings", tables.finding_rows(status)),
         f"### Last lines of the server's log\n\n{log}" if log else "",

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from benchrun_client.engines import ENGINES
 
 from benchrun.api import (
+    AUTO,
     BenchmarkRunStatus,
     ServerStatus,
     find_condition,
@@ -228,6 +229,8 @@ def _spec(run: Run) -> _Facts:
     if workloads:
         repeats = raw.number(spec.get("repeats"), default=1)
         often = f", each load point {repeats} times" if repeats > 1 else ""
+        if spec.get("repeats") == AUTO:
+            often = ", each load point until it is decided"
         yield (
             ("workload" if len(workloads) == 1 else "workloads"),
             ", ".join(workloads) + often,

@@ -510,12 +510,11 @@ def steady_part(result: api.Result | SweepRow) -> str:
 def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
     """Build a table with one row for each objective and load point; none without objectives."""
     rows = [
-        (result.load_point, each)
-        for result in status.results
-        for each in result.objectives
+        (result, each) for result in status.results for each in result.objectives
     ]
-    columns: tuple[Column[tuple[str, api.ObjectiveResult]], ...] = (
-        Column("load point", lambda row: row[0]),
+    tells_spent = status.until_decided is not None
+    columns: tuple[Column[tuple[api.Result, api.ObjectiveResult]], ...] = (
+        Column("load point", lambda row: row[0].load_point),
         Column("objective", lambda row: objective_text(row[1])),
         Column(
             "measured (ms)",
@@ -527,6 +526,25 @@ def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
             lambda row: figure(row[1].requests_to_decide, digits=2),
             optional=True,
         ),
+        Column(
+            "repeats",
+            lambda row: str(row[0].repeats) if tells_spent else ABSENT,
+            optional=True,
+        ),
+    )
+    return table_of(columns, rows)
+
+
+def width_rows(status: api.BenchmarkRunStatus) -> Rows:
+    """Build a table of the intervals whose width the spec asks for; none if it asks for none."""
+    rows = [(result, each) for result in status.results for each in result.widths]
+    columns: tuple[Column[tuple[api.Result, api.WidthResult]], ...] = (
+        Column("load point", lambda row: row[0].load_point),
+        Column("latency", lambda row: f"{row[1].metric} p{row[1].percentile}"),
+        Column("asked (%)", lambda row: row[1].percent),
+        Column("width (%)", lambda row: figure(row[1].measured_percent, digits=2)),
+        Column("reached", lambda row: "yes" if row[1].reached else "no"),
+        Column("repeats", lambda row: str(row[0].repeats)),
     )
     return table_of(columns, rows)
 

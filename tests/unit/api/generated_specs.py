@@ -203,7 +203,11 @@ RUN_SPECS = st.builds(
             ),
         },
         optional={
-            "repeats": st.sampled_from([1, 2, 8, 9, 100]),
+            "repeats": st.sampled_from([1, 2, 8, 9, 100, "Auto", "Auto"]),
+            "budget": st.sampled_from(
+                [{"requests": 100}, {"requests": 5000, "seconds": 60}, {}]
+            ),
+            "widths": st.sampled_from([[], [{"metric": "TTFT", "percent": "5"}]]),
             "measurement": _MEASUREMENTS,
             "objectives": _OBJECTIVES,
             "client": st.fixed_dictionaries(
@@ -240,6 +244,8 @@ EDITS: Mapping[str, Any] = {
         }
     ],
     "repeats": 3,
+    "budget": {"requests": 5000},
+    "widths": [{"metric": "TTFT", "percent": "5"}],
     "client": {"image": "client:2"},
     "measurement": {"seed": 7},
     "objectives": [{"metric": "E2EL", "maxMilliseconds": 1}],

@@ -125,6 +125,11 @@ def _offline(load: Spec) -> Spec:
     }
 
 
+_AUTO: Spec = {
+    "repeats": "Auto",
+    "objectives": _P90,
+    "budget.requests": 1000,
+}
 REFUSED: dict[str, Refused] = {
     # types and bounds
     "repeats is a word": Refused("spec.repeats", {"repeats": "two"}),
@@ -744,6 +749,88 @@ REFUSED: dict[str, Refused] = {
         {f"{_LOAD}.search": searching()["search"], "objectives": _P90},
         "must set exactly one of requestRates",
     ),
+    # repeats: Auto
+    "Auto without budget": Refused(
+        "spec.budget", {"repeats": "Auto", "objectives": _P90}, "set budget"
+    ),
+    "a budget of nothing": Refused(
+        "spec.budget",
+        {"repeats": "Auto", "objectives": _P90, "budget": {}},
+        "at least one of requests, seconds and gpuSeconds",
+    ),
+    "a budget of a number of repeats": Refused(
+        "spec.budget", {"budget": {"requests": 1000}}, "set repeats: Auto"
+    ),
+    "Auto without a question": Refused(
+        "spec.repeats", _AUTO | {"objectives": []}, "set objectives or widths"
+    ),
+    "widths of a number of repeats": Refused(
+        "spec.widths",
+        {"widths": [{"metric": "TTFT", "percent": "10"}]},
+        "or remove widths",
+    ),
+    "a width of nothing": Refused(
+        "spec.widths[0].percent",
+        _AUTO | {"widths": [{"metric": "TTFT", "percent": "0.5"}]},
+        "between 1 and 100",
+    ),
+    "a budget of less than a repeat": Refused(
+        "spec.budget.requests",
+        _AUTO | {"budget.requests": 199},
+        "less than the requests of every load point once",
+    ),
+    "a budget of less than a repeat by durations": Refused(
+        "spec.budget.requests",
+        _AUTO | {"budget.requests": 299} | _for(60, {"requestRates": ["1", "4"]}),
+        "less than the requests of every load point once",
+    ),
+    "Auto and a search": Refused(
+        "spec.repeats", _AUTO | {_LOAD: searching()}, "leave repeats at 1"
+    ),
+    "Auto and a trace": Refused(
+        "spec.repeats",
+        _AUTO
+        | {
+            _FILE: {"timedTrace": {"file": FILE}},
+            _LOAD: {"traceSpeeds": ["1"]},
+        },
+        "set a number of repeats",
+    ),
+    "Auto and the same prompts": Refused(
+        "spec.measurement.cachePolicy",
+        _AUTO | {"measurement.cachePolicy": "Share"},
+        "new prompts in each repeat",
+    ),
+    "Auto and prompts that are sent again": Refused(
+        "spec.measurement.cachePolicy",
+        _AUTO
+        | {
+            "measurement.cachePolicy": "Reset",
+            _FILE: {"random": {"seed": 1, "generator": "VLLM"}},
+        },
+        "new prompts in each repeat",
+    ),
+    "Auto offline": Refused(
+        "spec.repeats",
+        _offline({"batchSizes": [1]}) | _AUTO,
+        "offline set a number of repeats",
+    ),
+    "Auto and a baseline": Refused(
+        "spec.baseline",
+        _AUTO | {"baseline.name": "other"},
+        "set a number of repeats",
+    ),
+    "Auto and a profile": Refused(
+        "spec.measurement.profile",
+        _AUTO | {"measurement.profile": {}},
+        "a number of repeats",
+    ),
+    "Auto and several processes": Refused(
+        "spec.client.parallelism",
+        _AUTO | {"client.parallelism": 2},
+        "repeats: Auto needs client.parallelism 1",
+    ),
+    "another word for Auto": Refused("spec.repeats", _AUTO | {"repeats": "auto"}),
     "search with repeats": Refused(
         "spec.repeats",
         {_LOAD: searching(), "objectives": _P90, "repeats": 2},
@@ -1189,6 +1276,23 @@ ACCEPTED: dict[str, Spec] = {
             "model.tokenizer": "a/b",
         }
     ),
+    "repeats until objectives and widths are decided": minimal(
+        _AUTO
+        | {
+            "budget.gpuSeconds": 3600,
+            "budget.seconds": 900,
+            "client.parallelism": "Auto",
+            "widths": [{"metric": "E2EL", "percentile": "50", "percent": "5"}],
+        }
+    ),
+    "repeats until widths are reached, within a time": minimal(
+        {
+            "repeats": "Auto",
+            "budget": {"seconds": 60},
+            "widths": [{"metric": "ITL", "percent": "100"}],
+        }
+    ),
+    "a budget of exactly one repeat": minimal(_AUTO | {"budget.requests": 200}),
     "a profile on a claim": minimal(
         {"measurement.profile": {"seconds": 30, "claimName": "traces"}}
     ),

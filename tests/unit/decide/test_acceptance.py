@@ -152,6 +152,12 @@ def test_a_free_field_may_be_as_deep_as_any_of_kubernetes_is() -> None:
     assert Scene().with_spec(server={"image": "v", "pod": pod}).decide().apply
 
 
+@pytest.mark.parametrize("repeats", ["two", 0])
+def test_a_number_or_a_word_is_one_problem_that_names_both(repeats: object) -> None:
+    message = Scene().with_spec(repeats=repeats).decide().status.message or ""
+    assert message == "spec.repeats: must be a whole number from 1 to 100, or Auto"
+
+
 def test_the_number_of_further_problems_is_reported() -> None:
     assert (
         Scene().with_spec(repeats=0, model={"name": ""}).decide().status.message

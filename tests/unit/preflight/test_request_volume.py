@@ -403,3 +403,37 @@ def test_a_deadline_before_the_end_is_reported(
     found = checked({"runDeadlineSeconds": deadline})
     assert (DEADLINE in messages(found, "Error")) is (level == "Error")
     assert (DEADLINE in messages(found, "Warning")) is (level == "Warning")
+
+
+AUTO = {
+    "repeats": "Auto",
+    "objectives": [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 200}],
+    "budget": {"requests": 1000},
+}
+
+
+def test_auto_tells_the_least_and_the_most_it_takes() -> None:
+    (remark,) = [r for r in sample_remarks(spec(AUTO)) if r.path == "spec.repeats"]
+    assert remark.level == "Note"
+    assert number_after(remark.text, "takes from") == 200
+    assert number_after(remark.text, "once\\) to") == 1000
+    volume = volume_of(spec(AUTO))
+    assert (volume.requests, volume.stages, volume.repeated_stages) == (1000, 18, 16)
+    # Of which only the first repeat is certain: a hundred requests at one a second, and at four.
+    assert (volume.open_stages, volume.least_seconds) == (2, 125)
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"budget.requests": 599}, "spec.budget.requests"),
+        ({"budget.gpuSeconds": 60}, "spec.budget.gpuSeconds"),
+        ({"budget.seconds": 14_401}, "spec.budget.seconds"),
+    ],
+)
+def test_a_budget_that_decides_little_or_never_ends_is_told(
+    changes: dict[str, Any], path: str
+) -> None:
+    known = {remark.path for remark in warnings(AUTO)}
+    assert path not in known
+    assert path in {remark.path for remark in warnings(AUTO | changes)}

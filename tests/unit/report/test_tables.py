@@ -12,7 +12,9 @@ from benchrun.api import (
     ObjectiveResult,
     Result,
     ServerStatus,
+    UntilDecided,
     Waiting,
+    WidthResult,
 )
 from benchrun.observe import run_of
 from benchrun.report.markdown import markdown
@@ -36,6 +38,7 @@ from benchrun.report.tables import (
     result_rows,
     steady_part,
     texts_per_prompt,
+    width_rows,
 )
 from unit.plan.specs import spec_body, workload
 from unit.report.finished_sweeps import BATCHES, batches
@@ -243,6 +246,45 @@ def test_a_row_an_objective_and_load_point() -> None:
         ("a/rate=1", "TTFT p99 at most 500 ms", "123.5", "Met"),
         ("a/rate=1", "E2EL p99.9 at most 500 ms", "12350", "Missed"),
     )
+
+
+UNTIL = UntilDecided(
+    outcome="BudgetEnded",
+    undecided=["chat/rate=4"],
+    stages=8,
+    requests=800,
+    requests_saved=0,
+    seconds=90,
+    sentence="the budget ended",
+)
+
+
+def test_with_auto_each_row_tells_how_often_it_was_measured() -> None:
+    body = status(result(repeats=8, objectives=[objective(outcome="Inconclusive")]))
+    rows = objective_rows(body.model_copy(update={"until_decided": UNTIL}))
+    assert rows.headers[-1] == "repeats"
+    assert rows.rows[0][-2:] == ("Inconclusive", "8")
+
+
+def test_widths_that_were_asked_for_are_a_table() -> None:
+    wide = WidthResult(metric="TTFT", percentile="90", percent="5")
+    narrow = wide.model_copy(update={"measured_percent": 4.321, "reached": True})
+    rows = width_rows(status(result(repeats=8, widths=[wide, narrow])))
+    assert rows.headers[1:] == (
+        "latency",
+        "asked (%)",
+        "width (%)",
+        "reached",
+        "repeats",
+    )
+    assert [row[1:] for row in rows.rows] == [
+        ("TTFT p90", "5", "-", "no", "8"),
+        ("TTFT p90", "5", "4.3", "yes", "8"),
+    ]
+    assert "Widths of intervals" in markdown(
+        "a", status(result(repeats=8, widths=[wide]))
+    )
+    assert width_rows(status(result())).rows == ()
 
 
 def test_an_unmeasured_value_is_a_dash() -> None:

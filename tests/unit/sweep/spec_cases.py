@@ -187,6 +187,15 @@ REFUSED: dict[str, Refused] = {
         "a sweep starts a fresh server for every run; its template needs one, or offline",
         template={"endpoint": {"url": "http://llm"}, "server": absent()},
     ),
+    "a template that repeats until all is decided": refused(
+        "spec.template.repeats",
+        "variants are compared at equally many repeats",
+        template={
+            "repeats": "Auto",
+            "budget": {"requests": 5000},
+            "objectives": [{"metric": "TTFT", "maxMilliseconds": 200}],
+        },
+    ),
     "a template that is suspended": refused(
         "spec.template.suspend",
         "set suspend of the sweep, not of its template",

@@ -464,7 +464,7 @@ def test_a_sweep_that_is_being_deleted_only_cancels_its_runs() -> None:
         ),
         pytest.param(
             sweep_body(template=spec_body(repeats=0)),
-            "spec.template.repeats: Input should be greater than or equal to 1",
+            "spec.template.repeats: must be a whole number from 1 to 100, or Auto",
             id="template",
         ),
         pytest.param(

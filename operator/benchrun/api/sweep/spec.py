@@ -18,6 +18,7 @@ from benchrun.api.base import (
     Unique,
     exactly_one,
 )
+from benchrun.api.measurement import AUTO
 from benchrun.api.server import Disaggregated, Env, Model, Resources
 from benchrun.api.spec import BenchmarkRunSpec
 
@@ -269,6 +270,11 @@ class BenchmarkSweepSpec(SpecModel):
             cel="!has(self.template.ttlSecondsAfterFinished)",
             message="runs live as long as their sweep; remove ttlSecondsAfterFinished",
             path=".template.ttlSecondsAfterFinished",
+        ),
+        Rule(
+            cel=f"self.template.repeats != '{AUTO}'",
+            message="variants are compared at equally many repeats: set a number",
+            path=".template.repeats",
         ),
         Rule(
             # The matrix itself reports too many variants.

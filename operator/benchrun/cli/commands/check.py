@@ -98,6 +98,8 @@ def volume_sentence(volume: Volume) -> str:
     most = (
         "at most, if searches take all their probes" if volume.probe_stages else ""
     )
+    if volume.repeated_stages:
+        most = "at most, where nothing is decided before the budget ends"
     runs = f"{_counted(volume.runs, 'run')}, " if volume.runs > 1 else ""
     parts = [
         (

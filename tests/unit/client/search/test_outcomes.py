@@ -23,7 +23,8 @@ from benchrun_client.contract import (
     open_stage_id,
     stage_shape,
 )
-from benchrun_client.search.bisection import Position, load_result, outcome_of
+from benchrun_client.search.bisection import Position, outcome_of
+from benchrun_client.search.load_results import LoadResult, load_result
 from benchrun_client.stage_record import RawStage, Thought, record_of
 from truth_kit.searches import case_of, simulated
 from unit.client.plans import raw_stage
@@ -42,6 +43,10 @@ def limit(metric: str, percentile: str, milliseconds: int) -> Limit:
             "max_milliseconds": milliseconds,
         }
     )
+
+
+def result_at(plan: SearchPlan, here: Position, raw: RawStage) -> LoadResult:
+    return load_result(plan.load_at(here.value), plan.metrics, raw)
 
 
 def stage(*ttft_ms: float, failed: int = 0, apart_seconds: float = 1.0) -> RawStage:
@@ -70,7 +75,7 @@ def client_outcome(
     search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK
 ) -> Outcome:
     return outcome_of(
-        search_spec, here, [load_result(search_spec, here, each) for each in stages]
+        search_spec, here, [result_at(search_spec, here, each) for each in stages]
     )
 
 
@@ -212,7 +217,7 @@ def test_all_confirmations_together_err_as_often_as_one_look() -> None:
 def test_a_load_is_judged_by_its_steady_part(axis: str) -> None:
     search_spec = search(axis=axis, objectives=(limit("TTFT", "99", 100),))
     first_slow = stage(900, *[50] * 59)
-    found = load_result(search_spec, LOOK, first_slow)
+    found = result_at(search_spec, LOOK, first_slow)
     assert (found.requests, found.failed, found.shape.is_steady) == (60, 0, True)
     assert 0 not in found.shape.order
     assert both(search_spec, first_slow) == "Met"
@@ -220,7 +225,7 @@ def test_a_load_is_judged_by_its_steady_part(axis: str) -> None:
 
 
 def test_failed_requests_are_counted_in_the_whole_stage() -> None:
-    found = load_result(search(), LOOK, stage(*[50] * 60, failed=3))
+    found = result_at(search(), LOOK, stage(*[50] * 60, failed=3))
     assert (found.requests, found.failed) == (63, 3)
 
 
@@ -318,5 +323,5 @@ def test_reasoning_and_answers_are_held_against_their_own_limits(
     sent = raw.instants.sent[0]
     raw.instants.thoughts[0] = Thought(sent + 0.1, sent + 0.15, 3)
     plan = search(objectives=(limit(metric, "50", 1000),))
-    found = load_result(plan, LOOK, raw).values[metric]
+    found = result_at(plan, LOOK, raw).values[metric]
     assert found == [value and value * 1e6 for value in values]

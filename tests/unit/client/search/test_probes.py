@@ -23,6 +23,7 @@ from benchrun_client.search.bisection import (
     after,
     every_stage,
     first,
+    may_follow,
     stage_at,
 )
 from benchrun_client.search.prompt_writer import SearchPrompts
@@ -195,7 +196,7 @@ async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
         taken = await prompts.take(stage_at(search_spec, here))
         assert len(taken.samples) == stage_at(search_spec, here).requests
         assert taken.digest == prompts_digest(taken.samples)
-        prompts.write_ahead(search_spec, here)
+        prompts.write_ahead(may_follow(search_spec, here))
         following = after(search_spec, here, outcome)
         assert following is not None
         here = following
@@ -212,14 +213,16 @@ async def test_prompts_that_cannot_be_needed_any_more_are_let_go() -> None:
     writer = PromptWriter()
     prompts = SearchPrompts({}, writer.write)
     here = first(search_spec)
-    prompts.write_ahead(search_spec, here)
+    prompts.write_ahead(may_follow(search_spec, here))
     following = after(search_spec, here, "Met")
     assert following is not None
-    prompts.write_ahead(search_spec, following)
-    with pytest.raises(KeyError, match="chat/search-13/r1"):
-        await prompts.take(
-            stage_at(search_spec, Position(13, 1, here.value, confirmation=1))
-        )
+    prompts.write_ahead(may_follow(search_spec, following))
+    written = [("chat/search-02/r1", (40,)), ("chat/search-03/r1", (40,))]
+    assert writer.written == written
+    # Stages that nobody expected are written when they come.
+    back = stage_at(search_spec, Position(2, 1, here.value))
+    assert len((await prompts.take(back)).samples) == 40
+    assert writer.written == [*written, written[0]]
 
 
 async def test_rows_that_were_drawn_before_are_sent_as_they_are() -> None:
@@ -234,7 +237,7 @@ async def test_a_writer_that_cannot_write_ends_the_run_with_its_reason() -> None
     failed.set_result(pickle.dumps((None, ("TokenizerUnusable", "no words"))))
     prompts = SearchPrompts({}, lambda *_: failed)
     here = first(search())
-    prompts.write_ahead(search(), here)
+    prompts.write_ahead(may_follow(search(), here))
     following = after(search(), here, "Met")
     assert following is not None
     with pytest.raises(RunFailure, match="no words") as failure:

@@ -30,6 +30,7 @@ from benchrun.report.tables import (
     figure,
     objective_rows,
     table_of,
+    width_rows,
 )
 
 MEANINGS = {
@@ -84,6 +85,7 @@ def verdict_section(run: html.Reported) -> html.Section:
         html.Table(
             "Objectives", objective_rows(status), words=frozenset({"outcome"})
         ),
+        html.Table("Widths of intervals", width_rows(status)),
         html.CodeBlock("Last lines of the server's log", status.log_tail or ""),
     )
 
