@@ -11,13 +11,17 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from benchrun_client.failures import shorten
 
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 MAX_SHOWN_BYTES = 120
 DONE = b"[DONE]"
+_SPACE = b" \t\r\n"  # What JSON allows around a value.
+_NAMES = (b"", b"message", b"error")
+"""Names of events that must be of the API; others may be a gateway's pings."""
+_FAILED = "error"  # Finish reason of an answer that its server did not finish.
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _REASONING = re.compile(rb'"reasoning(?:_content)?": ?"(?!")')
@@ -223,7 +227,7 @@ class CompletionStream:
     def end(self) -> Iterator[bytes]:
         """Yield the last lines at the end of the body; raise BrokenStreamError if no event came."""
         for name, data in self._events.end():
-            if data == DONE or _is_json(data):
+            if data.strip(_SPACE) == DONE or _is_json(data):
                 yield from self._spelled(name, data)
         if not self._has_events:
             raise BrokenStreamError(
@@ -234,6 +238,10 @@ class CompletionStream:
         yield self._counts()
 
     def _spelled(self, name: bytes, data: bytes) -> Iterator[bytes]:
+        data = data.strip(_SPACE)
+        is_object = data[:1] == b"{" and data[-1:] == b"}"
+        if not data or (name not in _NAMES and not is_object):
+            return  # A ping.
         self._has_events = True
         if data == DONE:
             self.notes.is_closed = True
@@ -255,42 +263,47 @@ class CompletionStream:
     def _without_choices(self, name: bytes, data: bytes) -> Iterator[bytes]:
         body = _parsed(data)
         if name == b"error" or body.get("error"):
-            raise BrokenStreamError(
-                f"the server ended its stream with an error: {shown(data)}"
-            )
-        if isinstance(usage := body.get("usage"), dict):
-            self._has_counts = True
-            self.notes.cached = cached_of(body)
-            self.notes.reasoning_tokens = _reasoning_tokens(usage)
-            yield b"data: " + data.replace(b"\n", b" ")
+            raise _ended_with_error(data)
+        if (usage := counts_of(body)) is not None:
+            yield self._counted(body, usage)
+
+    def _counted(self, body: dict[str, Any], usage: dict[str, Any]) -> bytes:
+        """Note the counts of an event without text, and return the line that gives them on."""
+        self._has_counts = True
+        self._note_counts(body, usage)
+        return b"data: " + json.dumps({"choices": [], "usage": usage}).encode()
+
+    def _note_counts(self, body: dict[str, Any], usage: dict[str, Any]) -> None:
+        self.notes.cached = cached_of({**body, "usage": usage})
+        self.notes.reasoning_tokens = _reasoning_tokens(usage)
 
     def _looked_at(self, data: bytes) -> Iterator[bytes]:
         """Yield an event with choices if it shows a token; note token counts and finish reason."""
         body = _parsed(data)
         choices = body.get("choices")
-        usage = body.get("usage")
         choice = choices[0] if isinstance(choices, list) and choices else None
         if choices and not isinstance(choice, dict):
             raise BrokenStreamError(
                 f"an event whose choice is not an object: {shown(data)}"
             )
+        reason = choice.get("finish_reason") if choice is not None else None
+        # Some gateways tell in an event of the answer that its server has failed.
+        if body.get("error") or reason == _FAILED:
+            raise _ended_with_error(data)
+        usage = counts_of(body)
         if choice is None:
-            if isinstance(usage, dict):
-                self._has_counts = True
-                self.notes.cached = cached_of(body)
-                self.notes.reasoning_tokens = _reasoning_tokens(usage)
-                yield b"data: " + data.replace(b"\n", b" ")
+            if usage is not None:
+                yield self._counted(body, usage)
             return
         if self.notes.first_chunk_at is None:
             self.notes.first_chunk_at = self._clock()
-        if isinstance(usage, dict):
+        if usage is not None:
             self.notes.usage = usage
-            self.notes.cached = cached_of(body)
-            self.notes.reasoning_tokens = _reasoning_tokens(usage)
-        if (reason := choice.get("finish_reason")) is not None:
+            self._note_counts(body, usage)
+        if reason:  # Some servers write an empty text for null.
             self.notes.is_closed = True
             self.notes.finish_reason = str(reason)
-        if self._is_token(choice, has_counts=isinstance(usage, dict)):
+        if self._is_token(choice, has_counts=usage is not None):
             self.note_token(data)
             yield b"data: " + data.replace(b"\n", b" ")
 
@@ -300,7 +313,7 @@ class CompletionStream:
         A token's text may be empty: half a character is a token. A chunk with only the role that
         begins a chat is not a token, nor is a chunk that ends an answer with only its counts.
         """
-        only_ends = has_counts and choice.get("finish_reason") is not None
+        only_ends = has_counts and bool(choice.get("finish_reason"))
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             self._is_chat_without_content = False
@@ -320,7 +333,34 @@ class CompletionStream:
         )
 
 
-MOST_PROMPT_TOKENS = 10**7
+MOST_TOKENS = 10**7
+
+
+def counts_of(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the server's token counts, wherever an event has them; None if it has none.
+
+    Most servers have them in the event itself, some in its choice (Moonshot), others in an object
+    of their own (Groq). Counts that are not numbers of tokens are none.
+    """
+    choices = body.get("choices")
+    beside = [*body.values(), *(choices if isinstance(choices, list) else ())]
+    found = (
+        each.get("usage") for each in (body, *beside) if isinstance(each, dict)
+    )
+    return next((usage for usage in found if _are_counts(usage)), None)
+
+
+def _are_counts(usage: object) -> TypeGuard[dict[str, Any]]:
+    if not isinstance(usage, dict):
+        return False
+    prompt = usage.get("prompt_tokens")
+    return _is_count(usage.get("completion_tokens")) and (
+        prompt is None or _is_count(prompt)
+    )
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
 def cached_of(body: dict[str, Any]) -> tuple[int, int] | None:
@@ -342,7 +382,7 @@ def cached_of(body: dict[str, Any]) -> tuple[int, int] | None:
     cached = next((each for each in found if type(each) is int), None)
     if type(prompt) is not int or cached is None:
         return None
-    is_possible = 0 <= cached <= prompt <= MOST_PROMPT_TOKENS
+    is_possible = 0 <= cached <= prompt <= MOST_TOKENS
     return (prompt, cached) if is_possible else None
 
 
@@ -354,18 +394,24 @@ def shown(data: bytes) -> str:
 
 _NO_END = (b'"finish_reason":null', b'"finish_reason": null')
 _NO_COUNTS = (b'"usage":null', b'"usage": null')
+_NO_ERROR = (b'"error":null', b'"error": null')
 
 
 def _says_more(data: bytes) -> bool:
-    """Return whether an event may hold more than a token: counts or a finish reason.
+    """Return whether an event may hold more than a token: counts, a finish reason or an error.
 
     Searching the bytes for keys is safe: a quote within a text has a backslash before it.
     """
-    has_end = b'"finish_reason"' in data and not any(
-        each in data for each in _NO_END
+    return (
+        (b'"finish_reason"' in data and not any(each in data for each in _NO_END))
+        or (b'"usage"' in data and not any(each in data for each in _NO_COUNTS))
+        or (b'"error"' in data and not any(each in data for each in _NO_ERROR))
     )
-    return has_end or (
-        b'"usage"' in data and not any(each in data for each in _NO_COUNTS)
+
+
+def _ended_with_error(data: bytes) -> BrokenStreamError:
+    return BrokenStreamError(
+        f"the server ended its stream with an error: {shown(data)}"
     )
 
 

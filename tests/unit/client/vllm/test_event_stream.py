@@ -135,7 +135,7 @@ def streams(draw: st.DrawFn) -> tuple[Api, list[str], bytes]:
         words = words[:-1]  # what only ends an answer is no token
     payloads += [] if beside else [json.dumps({"choices": [], "usage": USAGE})]
     payloads += ["[DONE]"] if draw(st.booleans()) or not beside else []
-    space = draw(st.sampled_from(["", " "]))
+    space = draw(st.sampled_from(["", " ", "  ", "\t"]))
     text = "".join(
         f"{draw(st.sampled_from(COMMENTS))}data:{space}{payload}\n\n"
         for payload in payloads
@@ -303,12 +303,91 @@ def test_an_event_that_lacks_its_empty_line_at_the_end_is_read_where_it_is_whole
         ('error: \'{"error"', b'data: {"error": {"message": "dead"}}\n\n'),
         ('error: \'{"message"', b'event: error\ndata: {"message": "dead"}\n\n'),
         ("choice is not an object", b'data: {"choices": [7]}\n\n'),
+        ("expected an event of a stream, got 'data:", b"data:\n\n"),
+        (
+            "expected an event of a stream, got 'event: ping",
+            b"event: ping\ndata: hi\n\n",
+        ),
     ],
 )
 def test_what_is_no_stream_is_told_with_its_bytes(words: str, text: bytes) -> None:
     with pytest.raises(BrokenStreamError) as raised:
         read(text)
     assert words in str(raised.value)
+
+
+@pytest.mark.parametrize("more", [{"error": {"code": 502}}, {"end": "error"}])
+def test_an_answer_that_its_server_gave_up_is_no_answer(
+    more: dict[str, Any],
+) -> None:
+    """As gateways tell it, in an event of the answer itself."""
+    first = f"data: {token(' a', api='Chat')}\n\n".encode()
+    last = f"data: {token('', api='Chat', **more)}\n\n".encode()
+    with pytest.raises(BrokenStreamError, match="error"):
+        read(first, last)
+    assert len(read(first, first.replace(b"]}", b'], "error": null}'))) == 2
+
+
+@pytest.mark.parametrize(
+    "ping",
+    [
+        b"data:\n\n",
+        b"data: \n\n",
+        b"event: ping\ndata: 12:00\n\n",
+        b"event: ping\ndata: {}\n\n",
+    ],
+)
+def test_pings_are_passed_over(ping: bytes) -> None:
+    first = f"data: {token(' a')}\n\n".encode()
+    assert texts(read(ping, first, ping, first)) == [" a", " a"]
+
+
+def test_an_empty_finish_reason_is_none() -> None:
+    notes = StreamNotes()
+    read(f"data: {token(' a', end='')}\n\n".encode(), notes=notes)
+    assert (notes.is_closed, notes.finish_reason) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("more", "beside"),
+    [
+        ({"usage": USAGE}, {}),
+        ({"x_groq": {"usage": USAGE}}, {}),
+        ({}, {"usage": USAGE}),
+    ],
+)
+@pytest.mark.parametrize("choices", [True, False])
+def test_counts_are_read_wherever_they_stand(
+    more: dict[str, Any], beside: dict[str, Any], choices: bool
+) -> None:
+    choice = {"index": 0, "text": " b", "finish_reason": "stop", **beside}
+    last = json.dumps({"choices": [choice] if choices or beside else [], **more})
+    payloads = read(
+        *(f"data: {each}\n\n".encode() for each in (token(" a"), last, "[DONE]"))
+    )
+    assert usage_of(payloads) == [USAGE]
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"completion_tokens": "3"},
+        {"completion_tokens": True},
+        {"completion_tokens": -1},
+        {"completion_tokens": 10**9},
+        {"completion_tokens": None},
+        {"completion_tokens": 3, "prompt_tokens": "8"},
+        [3],
+        {},
+    ],
+)
+@pytest.mark.parametrize("choices", [True, False])
+def test_what_is_no_number_of_tokens_is_no_count(
+    counts: Any, choices: bool
+) -> None:
+    last = token(" b", end="stop", usage=counts)
+    last = last if choices else json.dumps({"choices": [], "usage": counts})
+    assert usage_of(read(f"data: {last}\n\n".encode(), b"data: [DONE]\n\n")) == []
 
 
 # ---- what an answer tells of the prefix cache
@@ -389,7 +468,11 @@ def test_cached_tokens_are_those_that_an_answer_tells(
 
 @pytest.mark.parametrize("beside", [False, True])
 def test_cached_tokens_are_noted_wherever_the_counts_are(beside: bool) -> None:
-    usage = {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 8}}
+    usage = {
+        "prompt_tokens": 9,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": 8},
+    }
     last = (
         token("b", end="length", usage=usage)
         if beside
