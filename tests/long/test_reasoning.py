@@ -156,21 +156,26 @@ def test_every_request_is_answered(records: dict[str, StageRecord]) -> None:
 def test_the_answer_begins_after_the_reasoning(
     records: dict[str, StageRecord],
 ) -> None:
+    """A model of chance ends some reasoning with its first token: then there is none. Its first token
+    may be half a character, which shows nothing."""
     columns = records["thinks"].requests
-    assert columns.reasoning_us == columns.ttft_us
-    begun = [us for us in columns.answer_us if us]
-    assert len(begun) > REQUESTS / 2
+    assert sum(map(bool, columns.reasoning_us)) > REQUESTS / 2
+    assert sum(map(bool, columns.answer_us)) > REQUESTS / 2
     rows = zip(
         columns.ttft_us,
+        columns.reasoning_us,
         columns.answer_us,
         columns.e2el_us,
         columns.reasoning_tokens,
         columns.output_tokens,
         strict=True,
     )
-    for first, answer, last, reasoning, tokens in rows:
-        assert 0 < reasoning <= tokens
-        assert not answer or first < answer <= last
+    for first, thought, answer, last, reasoning, tokens in rows:
+        assert 0 < first <= (thought or answer or last)
+        assert bool(thought) == bool(reasoning)
+        assert reasoning <= tokens
+        assert not answer or not thought or thought < answer
+        assert answer <= last
 
 
 def test_told_not_to_think_it_does_not(records: dict[str, StageRecord]) -> None:
