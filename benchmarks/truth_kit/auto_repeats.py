@@ -57,7 +57,7 @@ SERVERS = tuple(
     )
 )
 _LOOKS = looks_within(MOST_REPEATS)
-_COUNTS = (*range(1, 13), 14, 16, 18, 20, 22, 24, MOST_REPEATS)
+_COUNTS: tuple[int, ...] = (*range(1, 13), 14, 16, 18, 20, 22, 24, MOST_REPEATS)
 """Numbers of repeats among which the ideal one is found."""
 
 
@@ -252,6 +252,8 @@ def _in_words(setting: Setting, runs: Sequence[Run]) -> str:
     for run in runs:
         words[run.outcome] += 1
     repeats = fmean(run.repeats for run in runs)
-    ideal = ideal_repeats(setting.times, runs)
+    ideal = (
+        None if setting.times == AT_TRUTH else ideal_repeats(setting.times, runs)
+    )
     took = f"{repeats:.1f} repeats, ideal {ideal}"
     return f"{setting.server}, limit x {setting.times:g}: {words}, {took}"

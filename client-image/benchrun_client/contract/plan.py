@@ -197,7 +197,8 @@ class AutoPlan(Message):
     @property
     def metrics(self) -> frozenset[str]:
         """Return every latency that is asked about."""
-        return frozenset(each.metric for each in (*self.objectives, *self.widths))
+        limited = {limit.metric for limit in self.objectives}
+        return frozenset(limited | {width.metric for width in self.widths})
 
 
 LOOKS = (1, 2, 3, 5, 8, 12, 18, 27, 40, 60, 90)

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 from benchrun_client.contract import (
+    AutoPlan,
     CachePolicy,
     Outcome,
     Plan,
@@ -28,7 +29,12 @@ from benchrun_client.search.bisection import (
 )
 from benchrun_client.search.prompt_writer import SearchPrompts
 from benchrun_client.tokenizer import TokenCounter
-from benchrun_client.traffic import check_lengths, find_material, write_traffic
+from benchrun_client.traffic import (
+    check_lengths,
+    find_material,
+    is_written_late,
+    write_traffic,
+)
 from pydantic import ValidationError
 from unit.client.plans import plan, stage, warmup
 from unit.client.search.searches import search
@@ -105,6 +111,27 @@ def test_a_plan_measures_something() -> None:
 
 # ---- prompts
 # ----------------------------------------------------------------------------------------------------------
+
+
+def test_of_repeats_until_all_is_decided_only_the_first_is_written_before() -> None:
+    repeats = [
+        stage(id=f"chat/concurrency=2/r{n}", repeat=n, seed=n) for n in (1, 2, 3)
+    ]
+    asked = AutoPlan(max_failed_percent="1", max_requests=12, looks=(1, 2, 3))
+    of = plan(*repeats, auto=asked)
+    assert Plan.model_validate_json(of.to_json()) == of
+    assert is_written_late(of)
+    written = write_traffic(of, find_material(of, COUNTER), COUNTER)
+    assert written.stages == ()
+    assert {name: len(each) for name, each in written.probes.items()} == {
+        "chat/concurrency=2/r1": 4
+    }
+    fixed = plan(*repeats)
+    assert not is_written_late(fixed)
+    assert (
+        len(write_traffic(fixed, find_material(fixed, COUNTER), COUNTER).stages)
+        == 3
+    )
 
 
 def test_random_prompts_of_probes_are_left_for_later_and_begin_as_no_other() -> (
