@@ -187,7 +187,7 @@ def _sharegpt_row(entry: Any, *, where: str) -> DatasetRow | str:
     key, turns = files.turns_of(entry, where=where)
     if key != _VLLM_KEY:
         turns = list(dropwhile(_is_instruction, turns))
-    if len(turns) < 2:
+    if len(turns) < 2 and all(isinstance(turn, dict) for turn in turns):
         return NO_ANSWER
     at = f'{where}, "{key}"'
     return DatasetRow(

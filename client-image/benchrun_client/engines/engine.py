@@ -12,6 +12,9 @@ RequestField = Literal["priority", "adapters", "responseFormat"]
 /v1/completions: in chats all engines read it."""
 
 
+_ADDRESS = re.compile(r"host='|https?://")
+
+
 @dataclass(frozen=True, slots=True)
 class LogCause:
     """A cause of failure, recognised by phrases in a server's error; case does not matter."""
@@ -22,6 +25,8 @@ class LogCause:
     # Phrase in lower case -> the release in which it was seen.
     phrases: Mapping[str, str]
     unless: str | None = None  # A phrase that shows a different cause.
+    address: re.Pattern[str] | None = None
+    """Found, in lower case, in an error about this cause if the error names any address."""
     exit_code: int | None = None
     tries: int = 0  # Number of endings after which waiting is pointless.
     error_begins: str | None = None
@@ -31,6 +36,8 @@ class LogCause:
         """Return whether an error names this cause."""
         words = error.lower()
         ruled_out = self.unless is not None and self.unless in words
+        if self.address is not None and _ADDRESS.search(words) is not None:
+            ruled_out = ruled_out or self.address.search(words) is None
         return not ruled_out and any(phrase in words for phrase in self.phrases)
 
 

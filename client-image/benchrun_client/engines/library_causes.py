@@ -1,5 +1,6 @@
 """Causes of failure named by libraries that engines share: the hub's client, torch, argparse."""
 
+import re
 from collections.abc import Mapping
 
 from benchrun_client.engines.engine import LogCause
@@ -68,6 +69,12 @@ _NOT_REACHED = {
     "504 server error": _OLD_HUB,
 }
 
+_OF_THE_HUB = re.compile(
+    r"hugging_?face|\bhf\.co|\bthe hub\b|couldn't connect to|/resolve/|/api/models"
+)
+"""Hosts and paths of the hub and of its mirrors. A server also asks others, such as a collector of
+traces, a store of vocabularies, or Ray."""
+
 NOT_REACHED = LogCause(
     "ModelNotFound",
     "The model could not be downloaded",
@@ -75,12 +82,14 @@ NOT_REACHED = LogCause(
     "model from spec.model.source.pvc, imageVolume or path.",
     _NOT_REACHED,
     tries=3,  # networks may recover
+    address=_OF_THE_HUB,
 )
 GATED = LogCause(*_GATED_CAUSE, _GATED)
 REFUSED = LogCause(  # the hub also answers 401 for a missing model
     *_GATED_CAUSE,
     _REFUSED,
     unless="repository not found for url",
+    address=_OF_THE_HUB,
 )
 
 

@@ -128,11 +128,15 @@ def parse_metrics(text: str, engine: Engine) -> Snapshot | None:
     return Snapshot(running=found.pop(_RUNNING, None), counters=found)
 
 
+_EXEMPLAR = " # {"  # As OpenMetrics has it, with labels and a value of its own.
+
+
 def _sample(line: str) -> tuple[str, float | None]:
     """Parse name and value from a line of Prometheus text; label values may hold spaces and braces.
 
     A line that can't be parsed gives an empty name and None.
     """
+    line = line.partition(_EXEMPLAR)[0]
     name, brace, rest = line.partition("{")
     fields = rest.rpartition("}")[2].split() if brace else line.split()[1:]
     try:

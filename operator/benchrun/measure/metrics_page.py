@@ -38,6 +38,7 @@ COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 """Functions that combine the values of several series into one figure."""
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
+_EXEMPLAR = " # {"  # Begins an exemplar, which has labels and a value of its own.
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(
     r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"\s*(?:,|$)'
@@ -216,12 +217,14 @@ def series_of(
 def _series(line: str, labelled: bool) -> Series:
     """Parse a line `name{label="value",..} 12.5 1700000000000`; labels and instant may be absent.
 
+    An exemplar at its end, as OpenMetrics has it, is passed over.
+
     Raises ValueError.
     """
     name = _NAME.match(line)
     if name is None or len(line) > MAX_LINE_CHARS:
         raise ValueError
-    rest = line[name.end() :].strip()
+    rest = line.partition(_EXEMPLAR)[0][name.end() :].strip()
     # A label may hold braces, the value and the instant may not.
     end = rest.rfind("}") + 1 if rest.startswith("{") else 0
     value, *instant = rest[end:].split()

@@ -40,8 +40,9 @@ _TOLD_TO_END = re.compile(r"^(?:\w+\.)*(?:KeyboardInterrupt|CancelledError)\b")
 _PROCESS = re.compile(r"^\(\S+ pid=\d+\)")
 _END_OF_ERROR = re.compile(
     r"^Traceback \(|^\s*During handling of|^\s*The above exception|Warning: |^\[rank\d+\]"
-    r"|^\s+File \""
+    r"|^\s+File \"|^(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):? "
 )
+_LEVELS_BELOW_ERROR = re.compile(r"\b(?:DEBUG|INFO|WARNING)\b")
 
 
 @lru_cache(maxsize=64)  # every reconcile reads the same log again
@@ -127,6 +128,12 @@ class _Line(NamedTuple):
         found = _PROCESS.match(self.prefix)
         return found[0] if found else ""
 
+    @property
+    def is_error(self) -> bool:
+        """Return whether the line is an exception that was not only warned of."""
+        is_told = _LEVELS_BELOW_ERROR.search(self.prefix) is not None
+        return not is_told and _ERROR.match(self.text) is not None
+
 
 def _usage(lines: list[_Line]) -> str:
     """Return argparse's complaint: the last `prog: error: ...` and the lines that belong to it."""
@@ -168,7 +175,7 @@ def _cause(lines: list[_Line], engine: Engine) -> int | None:
     An exception that only points to another one, or only says that the program was stopped, is
     returned only if there is no other.
     """
-    found = [at for at, line in enumerate(lines) if _ERROR.match(line.text)]
+    found = [at for at, line in enumerate(lines) if line.is_error]
     own = [at for at in found if not _TOLD_TO_END.match(lines[at].text)] or found
     causes = [at for at in own if not engine.points_up(lines[at].text)]
     return next(reversed(causes or own), None)
@@ -191,7 +198,7 @@ def _chain(lines: list[_Line], engine: Engine) -> Iterator[int]:
             continue
         if _CHAINED.match(line.text):
             chained = True
-        elif _ERROR.match(line.text):
+        elif line.is_error:
             if not chained:
                 return
             yield before

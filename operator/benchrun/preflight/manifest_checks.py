@@ -157,10 +157,14 @@ def _lengths(
     shape: sizing.ModelShape | None,
 ) -> list[Remark]:
     flag = f"--{args.flag(EngineSetting.MAX_TOKENS)}"
-    max_tokens = longest or (shape.default_tokens if shape is not None else None)
+    changed = sizing.model_changed_by(args)
+    known = shape if changed is None else None
+    max_tokens = longest or (known.default_tokens if known is not None else None)
     source = flag if longest is not None else "config.json"
     if max_tokens is None:
         source = f"set {flag}, or run benchrun check with --model"
+        if changed is not None:
+            source = f"--{changed} changes the model: set {flag}"
     return length_remarks(spec, max_tokens=max_tokens, source=source)
 
 
@@ -211,10 +215,14 @@ def _demands(
             else sizing.refusals(shape, args)
         )
         remarks += [error(path, f"vLLM will not start: {text}") for text in found]
-        if shape is None and sizing.is_parallel(args):
-            remarks.append(
-                not_checked(path, f"{what}: run benchrun check with --model")
+        changed = sizing.model_changed_by(args)
+        if sizing.is_parallel(args) and (shape is None or changed is not None):
+            why = (
+                f"--{changed} changes the model"
+                if changed
+                else "run benchrun check with --model"
             )
+            remarks.append(not_checked(path, f"{what}: {why}"))
     return remarks
 
 

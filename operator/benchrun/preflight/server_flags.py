@@ -72,16 +72,28 @@ def table_for(version: str) -> FlagTable | None:
 
 
 def version_of_image(image: str) -> str | None:
-    """Return the version that an image's tag names, such as "0.32".
+    """Return vLLM's version that an image's tag names, such as "0.32".
 
-    Returns None if it names none, such as `latest` or a digest.
+    Returns None if it names none, such as `latest` or a digest, or if the tag of such an image is
+    the version of something else.
     """
     found = _release(_tag(image))
     return None if found is None else f"{found[0]}.{found[1]}"
 
 
 def _tag(image: str) -> str:
-    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    """Return the tag if it is vLLM's, else an empty text."""
+    path, _, name = image.partition("@")[0].rpartition("/")
+    name, _, tag = name.partition(":")
+    publisher = path.rpartition("/")[2]
+    is_own = publisher == "vllm" or _REGISTRY.fullmatch(publisher) is not None
+    return tag if is_own and _NAMED_VLLM.match(name) else ""
+
+
+_NAMED_VLLM = re.compile(r"vllm(?:-|$)")
+_REGISTRY = re.compile(r"|localhost|.*[.:].*")
+"""A registry's address, or nothing. Images of other publishers (LMCache, NVIDIA, ROCm, llm-d) have
+versions of their own, whatever they are called."""
 
 
 def _release(text: str) -> tuple[int, int, int] | None:

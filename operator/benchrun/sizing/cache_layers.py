@@ -52,6 +52,10 @@ class ModelShape:
     # Groups of Mamba's heads; None if the model has no such heads.
     state_groups: int | None = None
     vocabulary: int | None = None
+    mlp_size: int | None = None
+    """Numbers within the MLP of each layer, which GPUs share; None if layers differ."""
+    weights_group: int = 1
+    """Numbers of a row of the MLP's weights that can't be divided, for they have one scale."""
     # Numbers that a layer would keep of a token if every query head had its own keys and values.
     plain_values: int
     # Layers that use another layer's cache and keep nothing.

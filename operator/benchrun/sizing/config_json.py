@@ -341,6 +341,8 @@ def model_shape(config: Config) -> ModelShape:
         state_groups=_state_groups(text, layers),
         vocabulary=whole_if_any(part, "vocab_size")
         or whole_if_any(part, "padded_vocab_size"),
+        mlp_size=_mlp_size(text, layers, experts),
+        weights_group=_weights_group(config, text),
         shared_layers=shared,
         caveats=tuple(caveats),
     )
@@ -680,19 +682,56 @@ def rope_kind(rope: Config) -> str:
     return "longrope" if kind == "su" else kind
 
 
-def _weights_format(config: Config, text: Config) -> str | None:
-    """Return the method that a quantised checkpoint names; None if weights are not quantised."""
+def _quantization(config: Config, text: Config) -> Config | None:
+    """Return what a checkpoint says about its quantised weights; None if they are plain."""
     for each in (config, text):
         for key in ("quantization_config", "compression_config"):
-            if each.get(key) is None:
-                continue
-            named = (value_if_any(each, key, dict) or {}).get("quant_method")
-            return (
-                named
-                if isinstance(named, str) and named
-                else "of an unknown format"
-            )
+            if each.get(key) is not None:
+                return value_if_any(each, key, dict) or {}
     return None
+
+
+def _weights_format(config: Config, text: Config) -> str | None:
+    """Return the method that a quantised checkpoint names; None if weights are not quantised."""
+    if (quantization := _quantization(config, text)) is None:
+        return None
+    named = quantization.get("quant_method")
+    return named if isinstance(named, str) and named else "of an unknown format"
+
+
+def _mlp_size(text: Config, layers: tuple[Layer, ...], experts: int) -> int | None:
+    """Return the size of the MLP that each layer has; None if layers differ, or it is not said."""
+    size = text.get("intermediate_size")
+    differ = (
+        experts
+        or "block_configs" in text
+        or any(layer.kind == "State" for layer in layers)
+    )
+    return None if differ or type(size) is not int or size < 1 else size
+
+
+def _weights_group(config: Config, text: Config) -> int:
+    """Return how many numbers of a row of quantised weights belong together, 1 if none do.
+
+    Only formats are looked at for which vLLM refuses to divide them, and only checkpoints that
+    quantise the MLP of every layer.
+    """
+    quantization = _quantization(config, text) or {}
+    unquantised = [
+        quantization.get(key) or ()
+        for key in ("modules_to_not_convert", "ignored_layers", "ignore")
+    ]
+    if any(word in str(unquantised) for word in ("down_proj", "mlp", "re:")):
+        return 1
+    method = _weights_format(config, text)
+    if method == "fp8":
+        sizes = quantization.get("weight_block_size")
+        found = sizes[-1] if isinstance(sizes, list) and sizes else None
+    elif method == "awq":
+        found = quantization.get("q_group_size") or quantization.get("group_size")
+    else:
+        found = None
+    return found if type(found) is int and found > 0 else 1
 
 
 def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:

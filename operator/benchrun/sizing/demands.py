@@ -17,7 +17,12 @@ class Refused(ValueError):
 
 
 def refusals(shape: ModelShape, args: ServeArgs) -> tuple[str, ...]:
-    """Return why vLLM will not start, a sentence for each unmet demand. Raises UnreadableValue."""
+    """Return why vLLM will not start, a sentence for each unmet demand. Raises UnreadableValue.
+
+    If flags change the model, only demands on flags are known.
+    """
+    if model_changed_by(args) is not None:
+        return refusals_of_flags(args)
     return (
         *_of_tensor_parallelism(shape, args.whole("tensor-parallel-size") or 1),
         *_of_pipelines(shape, args.whole("pipeline-parallel-size") or 1),
@@ -33,6 +38,18 @@ def refusals_of_flags(args: ServeArgs) -> tuple[str, ...]:
     Raises UnreadableValue.
     """
     return (*_of_expert_balancing(args), *_of_batches(args))
+
+
+def model_changed_by(args: ServeArgs) -> str | None:
+    """Return the flag by which the served model is not that of config.json; None without one."""
+    return next(
+        (
+            each
+            for each in ("hf-overrides", "hf-config-path")
+            if args.is_given(each)
+        ),
+        None,
+    )
 
 
 def is_parallel(args: ServeArgs) -> bool:
@@ -75,9 +92,20 @@ def _undivided(shape: ModelShape, size: int) -> Iterator[str]:
         # Where heads are fewer than GPUs, each is kept several times, all equally often.
         if heads % size and size % heads:
             yield f"{heads} KV heads, and is not a multiple of them"
-    groups = shape.state_groups or 1
-    if groups > 1 and groups % size:
-        yield f"{groups} groups of Mamba's heads"
+    if (
+        size > 1
+        and shape.mlp_size is not None
+        and shape.mlp_size % (size * shape.weights_group)
+    ):
+        groups = (
+            f" in groups of {shape.weights_group}"
+            if shape.weights_group > 1
+            else ""
+        )
+        yield f"an MLP of {shape.mlp_size:,}{groups}"
+    groups_of_heads = shape.state_groups or 1
+    if groups_of_heads > 1 and groups_of_heads % size:
+        yield f"{groups_of_heads} groups of Mamba's heads"
     if shape.vocabulary is not None:
         padded = -(-shape.vocabulary // _VOCABULARY_PADDING) * _VOCABULARY_PADDING
         if padded % size:

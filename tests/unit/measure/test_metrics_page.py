@@ -358,3 +358,12 @@ def test_a_page_of_another_engine_gives_its_figures_and_none_that_it_has_not() -
 def test_series_of_one_engine_are_none_of_another() -> None:
     sample = parse_sample(SGLANG_PAGE, VLLM, at=1.0, role="server", pod="p")
     assert (sample.running, sample.waiting, sample.kv_cache) == (None, None, None)
+
+
+EXEMPLAR = ' # {trace_id="4bf9"} 1.0 1700000000.0'
+
+
+@pytest.mark.parametrize("labels", ["", '{engine="0"}'])
+def test_an_exemplar_is_not_the_value(labels: str) -> None:
+    line = f"vllm:generation_tokens_total{labels} 123456.0{EXEMPLAR}\n"
+    assert read(line).generation_tokens == 123456.0

@@ -147,6 +147,18 @@ def prefixed(prefix: str, text: str) -> str:
         pytest.param(
             None, 2, f"{API}INFO error: none\n", id="a phrase, no complaint"
         ),
+        pytest.param(
+            None,
+            1,
+            f"{API}RuntimeError: CUDA error: unknown\n{REFUSED}",
+            id="an access line after it",
+        ),
+        pytest.param(
+            "InvalidArgument",
+            1,
+            f"{BFLOAT16}{API}WARNING 02-02 14:28:39 [x.py:1] {GATED}",
+            id="a later error that it only warned of",
+        ),
     ],
 )
 def test_the_cause_is_the_error_that_ended_it(
@@ -208,3 +220,38 @@ def test_the_hub_that_refuses_is_the_hub(error: str) -> None:
     found = diagnose_server([ended(1, error)], None, VLLM)
     assert found is not None
     assert (found.reason, found.terminal) == ("ModelGated", True)
+
+
+HTTP = (
+    "requests.exceptions.HTTPError: 403 Client Error: Forbidden for url: https://"
+)
+POOL = "requests.exceptions.ConnectionError: HTTPConnectionPool(host='{}', port=80): Max retries "
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            f"{HTTP}openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken",
+            None,
+        ),
+        (
+            "httpx.HTTPStatusError: Client error '401 Unauthorized' for url 'https://traces/v1'",
+            None,
+        ),
+        (POOL.format("traces") + "exceeded with url: /v1/traces", None),
+        (f"{HTTP}mirror.corp/acme/x/resolve/main/config.json", "ModelGated"),
+        (f"{HTTP}huggingface.co/api/models/acme/x", "ModelGated"),
+        (
+            POOL.format("mirror") + "exceeded with url: /api/models/acme/x",
+            "ModelNotFound",
+        ),
+        (
+            "OSError: We couldn't connect to 'https://mirror.corp' to load the files",
+            "ModelNotFound",
+        ),
+    ],
+)
+def test_another_host_is_not_the_hub(error: str, reason: str | None) -> None:
+    found = diagnose_server([ended(1, error)], None, VLLM)
+    assert (found.reason if found else None) == reason

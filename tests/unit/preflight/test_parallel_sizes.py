@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from benchrun.preflight.manifest_checks import Known
-from benchrun.sizing import model_shape
+from benchrun.sizing import ServeArgs, model_shape, refusals
+from benchrun_client.engines import ENGINES
 from unit.preflight.checks import checked, messages
 from unit.sizing.configs import DEEPSEEK_V3, LLAMA_8B
 from unit.sizing.published import QWEN_2_5_7B
@@ -131,6 +132,59 @@ def test_a_demand_that_is_not_met_is_an_error_without_a_figure(
     changes = one_node(*args, gpus=None)
     assert level_of(changes, SERVER, known, word) == "Error"
     assert level_of(changes, SERVER, known, "the KV cache holds") is None
+
+
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128}
+FP8 = {"quant_method": "fp8", "weight_block_size": [128, 128]}
+LINEAR_ONLY = {
+    "modules_to_not_convert": ["lm_head", "model.layers.0.input_layernorm"]
+}
+
+
+@pytest.mark.parametrize(
+    ("size", "weights", "gpus", "is_refused"),
+    [
+        # Qwen2 72B in AWQ, before its MLP was padded to 29,696.
+        (29_568, AWQ, 8, True),
+        (29_568, AWQ, 2, True),
+        (29_696, AWQ, 8, False),
+        (29_568, AWQ, 1, False),
+        (29_568, AWQ | {"group_size": -1}, 8, False),
+        (29_568, {"quant_method": "awq", "q_group_size": 64}, 2, False),
+        (29_568, None, 8, False),
+        # Qwen3 4B in FP8.
+        (9728, FP8, 8, True),
+        (9728, FP8 | LINEAR_ONLY, 8, True),
+        (9728, FP8, 4, False),
+        (9728, {"quant_method": "fp8"}, 8, False),
+        (
+            9728,
+            FP8 | {"modules_to_not_convert": ["model.layers.0.mlp.down_proj"]},
+            8,
+            False,
+        ),
+        (9728, {"quant_method": "gptq", "group_size": 128}, 8, False),
+        (9732, None, 8, True),
+    ],
+)
+def test_weights_are_divided_between_their_groups_only(
+    size: int, weights: dict[str, Any] | None, gpus: int, is_refused: bool
+) -> None:
+    config = LLAMA_8B | {"intermediate_size": size, "quantization_config": weights}
+    args = ServeArgs.of([f"--tensor-parallel-size={gpus}"], ENGINES["VLLM"])
+    assert bool(refusals(model_shape(config), args)) is is_refused
+
+
+@pytest.mark.parametrize(
+    "flag", ["--hf-overrides={}", "--hf-overrides.a=1", "--hf-config-path=/m"]
+)
+def test_of_a_model_that_flags_change_nothing_is_claimed(flag: str) -> None:
+    changes = one_node("-tp=8", flag, gpus=8)
+    found = checked(changes, known=SEVEN_B)
+    assert "28 attention heads" not in str(messages(found, "Error"))
+    assert level_of(changes, SERVER, SEVEN_B, "changes the model") == "NotChecked"
+    unknown = messages(found, "NotChecked")["spec.workloads[0].dataset"]
+    assert flag.partition("=")[0].partition(".")[0] in unknown
 
 
 @pytest.mark.parametrize(

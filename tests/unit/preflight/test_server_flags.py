@@ -111,6 +111,14 @@ def test_an_abbreviation_is_understood_and_said() -> None:
         ("vllm/vllm-openai:latest", None),
         ("vllm/vllm-openai@sha256:abc", None),
         ("registry:5000/vllm", None),
+        ("registry:5000/vllm:v0.32.0", "0.32"),
+        ("registry.corp/mirror/vllm/vllm-openai-cpu:v0.32.0", "0.32"),
+        ("vllm-openai:v0.32.0", "0.32"),
+        ("lmcache/vllm-openai:v0.3.9", None),
+        ("nvcr.io/nvidia/vllm:25.09.1-py3", None),
+        ("ghcr.io/llm-d/llm-d-cuda:v0.3.0", None),
+        ("registry.redhat.io/rhaiis/vllm-cuda-rhel9:3.2.2", None),
+        ("registry.corp/serving:v0.32.0", None),
     ],
 )
 def test_the_version_is_that_of_the_tag(image: str, version: str | None) -> None:
@@ -134,6 +142,13 @@ def test_the_tag_goes_before_the_users_word() -> None:
 def test_the_user_may_say_the_version() -> None:
     (only,) = remarks("--no-such-flag", image="vllm:latest", version="0.32.0")
     assert only.level == "Error"
+
+
+def test_the_users_word_holds_where_the_tag_is_of_something_else() -> None:
+    image = "lmcache/vllm-openai:v0.3.9"
+    (only,) = remarks("--no-such-flag", image=image, version="0.32.0")
+    assert only.level == "Error"
+    assert entry_point_remarks(image, (), VLLM, version="0.32") == []
 
 
 def test_without_arguments_there_is_nothing_to_check() -> None:
@@ -730,6 +745,8 @@ def test_the_beginning_of_a_name_is_told_with_a_remedy(
         ("vllm/vllm-openai@sha256:abc", "NotChecked"),
         ("registry:5000/team/vllm:v0.8", "NotChecked"),
         ("vllm:0.99999999999999999999.1", "NotChecked"),
+        ("lmcache/vllm-openai:v0.3.9", "NotChecked"),
+        ("ghcr.io/llm-d/llm-d-cuda:v0.3.0", "NotChecked"),
     ],
 )
 def test_an_image_before_vllm_serve_needs_a_command(

@@ -114,6 +114,15 @@ def test_a_number_that_is_none_is_refused_at_its_line(
     assert "rows.data, line 2" in failure.value.message
 
 
+def test_turns_that_are_none_are_not_called_too_few(tmp_path: Path) -> None:
+    """As in a file by columns, whose one list holds whole conversations."""
+    content = '{"conversations": [[{"from": "human", "value": "a"}]]}'
+    with pytest.raises(RunFailure) as failure:
+        read_sharegpt(ShareGPTData(file=written(tmp_path, "rows.data", content)))
+    assert failure.value.reason == "DatasetInvalid"
+    assert "rows.data, line 1" in failure.value.message
+
+
 @pytest.mark.parametrize(
     ("content", "place"),
     [

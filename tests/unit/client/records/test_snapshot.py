@@ -393,3 +393,13 @@ def test_a_counter_that_appears_with_its_first_event_is_0_before() -> None:
 
 def test_a_page_without_the_engines_series_has_no_counter() -> None:
     assert parse_metrics("vllm:prompt_tokens_total 3.0\n", SGLANG) is None
+
+
+@pytest.mark.parametrize("labels", ["", '{engine="0"}'])
+def test_an_exemplar_is_not_the_value(labels: str) -> None:
+    line = (
+        f'vllm:generation_tokens_total{labels} 123456.0 # {{trace_id="4bf9"}} 1.0\n'
+    )
+    found = parse_metrics(line, VLLM)
+    assert found is not None
+    assert found.counters["generation_tokens_total"] == 123456.0
