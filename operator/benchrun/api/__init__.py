@@ -78,6 +78,7 @@ from benchrun.api.measurement import (
     Objective,
     RuleSeverity,
 )
+from benchrun.api.price import Price, about
 from benchrun.api.queueing import FlavorToleration, Placement, QueueStatus
 from benchrun.api.requests import ChatFields
 from benchrun.api.result_document import (
@@ -307,6 +308,7 @@ __all__ = [
     "Placement",
     "PodOverrides",
     "PooledDistributions",
+    "Price",
     "ProfileLimit",
     "ProfileStatus",
     "Progress",
@@ -351,6 +353,7 @@ __all__ = [
     "WaitingReason",
     "Word",
     "Workload",
+    "about",
     "answer_of",
     "answering",
     "as_json",

@@ -59,14 +59,17 @@ def test_figures_are_of_the_steady_part_and_metrics_of_the_whole_stage() -> None
     assert 750 < (found.steady["sent"] or 0) < 800
 
 
-def test_a_limit_near_the_percentile_tells_how_many_requests_would_decide() -> None:
+def test_a_limit_near_the_percentile_tells_what_would_decide() -> None:
     """In one stretch of time a limit within a factor of 1.5 is not decided: three repeats are
     asked for."""
     found = row(FIRST_WAVE, limit_ms=25, percentile="50")
     (objective,) = found.objectives
-    assert (objective.outcome, objective.requests_to_decide) == (
-        "Inconclusive",
-        3 * int(found.steady["sent"] or 0),
-    )
+    assert objective.outcome == "Inconclusive"
+    assert objective.price is not None
+    sent = found.metrics["completed"] or 0
+    assert (objective.price.repeats, objective.price.requests) == (3, 3 * sent)
+    minutes = (found.metrics["duration"] or 0) / 60
+    assert objective.price.minutes == pytest.approx(3 * minutes, rel=1e-3)
+    assert objective.price.gpu_seconds is None  # No server of these is known.
     (decided,) = row(FIRST_WAVE).objectives
-    assert decided.requests_to_decide is None
+    assert decided.price is None
