@@ -83,7 +83,7 @@ def best_of(
 
 def told(best: BestVariant) -> list[tuple[str, float, int | None]]:
     return [
-        (each.variant, each.throughput, each.price and each.price.requests)
+        (each.variant, each.throughput, each.price.requests if each.price else None)
         for each in best.undecided
     ]
 
@@ -360,7 +360,7 @@ def test_a_variant_of_the_example_that_is_not_decided_is_in_the_message() -> Non
     [by_throughput, by_ttft] = status.best
     assert (by_throughput.variant, by_ttft.variant) == ("seqs=16", "seqs=8")
     assert [
-        (each.variant, each.price and each.price.requests)
+        (each.variant, each.price.requests if each.price else None)
         for each in by_ttft.undecided
     ] == [("seqs=16", 2400)]
     golden(status.message)
