@@ -1,7 +1,9 @@
 """Figures, objectives and marks of a row are of the steady part."""
 
+from collections.abc import Sequence
+
 import pytest
-from benchrun.api import Result
+from benchrun.api import Result, ServerStatus
 from benchrun.judge.results import results
 from unit.judge.specs import spec, workload
 from unit.measure.records import load_point, record, requests
@@ -10,7 +12,11 @@ USERS = load_point(axis="Concurrency", value="8")
 
 
 def row(
-    ttft_us: list[int], *, limit_ms: int = 100, percentile: str = "99"
+    ttft_us: list[int],
+    *,
+    limit_ms: int = 100,
+    percentile: str = "99",
+    servers: Sequence[ServerStatus] = (),
 ) -> Result:
     """Eight users who send four requests a second together, each answered after 100 ms more than
     its TTFT."""
@@ -34,7 +40,7 @@ def row(
             }
         ],
     )
-    (found,) = results([USERS], [measured], [], spec=asked).results
+    (found,) = results([USERS], [measured], [], spec=asked, servers=servers).results
     return found
 
 
@@ -73,3 +79,25 @@ def test_a_limit_near_the_percentile_tells_what_would_decide() -> None:
     assert objective.price.gpu_seconds is None  # No server of these is known.
     (decided,) = row(FIRST_WAVE).objectives
     assert decided.price is None
+
+
+def test_gpu_seconds_are_those_that_the_servers_held() -> None:
+    server = ServerStatus.model_validate(
+        {"role": "server", "engine": "VLLM", "gpus": 4, "gpu": "H100"}
+    )
+    found = row(FIRST_WAVE, limit_ms=25, percentile="50", servers=[server])
+    price = found.objectives[0].price
+    assert price is not None
+    assert price.gpu_seconds == pytest.approx(
+        4 * 60 * (price.minutes or 0), rel=1e-3
+    )
+
+
+def test_an_uncertain_percentile_has_its_price_in_the_row() -> None:
+    found = row([20_000 + i * 619 % 997 for i in range(400)])
+    assert "p99_ttft_ms" in found.uncertain
+    price = found.prices["p99_ttft_ms"]
+    sent = found.steady["sent"] or 0
+    # Five values beyond a p99 are 500 requests of the steady part.
+    assert price.requests == 400 + (500 - sent)
+    assert found.prices.keys() <= set(found.uncertain)
