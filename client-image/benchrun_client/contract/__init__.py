@@ -71,6 +71,12 @@ from benchrun_client.contract.datasets import (
     SingleData,
     length_range,
 )
+from benchrun_client.contract.deciding import (
+    Needed,
+    needed_to_bound,
+    needed_to_decide,
+    requests_to_bound,
+)
 from benchrun_client.contract.loads import (
     KINDS,
     MAX_REQUESTS_A_STAGE,
@@ -130,6 +136,7 @@ from benchrun_client.contract.plan import (
 )
 from benchrun_client.contract.probability import (
     ERROR,
+    POWER,
     is_rare,
     regularized_beta,
     student_p_value,
@@ -251,6 +258,7 @@ __all__ = [
     "OF_REASONING",
     "PLAN_FILE",
     "PLAN_SCHEMA",
+    "POWER",
     "PROCESS_CPU",
     "PROFILE_STAGE",
     "PROXY_COUNTERS",
@@ -305,6 +313,7 @@ __all__ = [
     "MixableData",
     "ModelCache",
     "ModelFiles",
+    "Needed",
     "NoPlateau",
     "Outcome",
     "Plan",
@@ -365,6 +374,8 @@ __all__ = [
     "looks_within",
     "missing_rounds",
     "most_search_stages",
+    "needed_to_bound",
+    "needed_to_decide",
     "open_record",
     "open_stage",
     "open_stage_id",
@@ -372,6 +383,7 @@ __all__ = [
     "pack_delivery",
     "printable",
     "regularized_beta",
+    "requests_to_bound",
     "seal",
     "search_places",
     "spelled",

@@ -56,8 +56,6 @@ MIN_REPEATS = 3
 """Fewest repeats whose scatter shows such changes of speed."""
 GROWTH_PARTS = 20
 MIN_GROWTH_REQUESTS = 100
-MAX_REQUESTS = 10_000_000
-"""Largest estimate that is reported of the requests needed to decide whether a limit is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +177,16 @@ class LimitOutcome(NamedTuple):
     outcome: Outcome
     value: float
     """Value of the percentile; infinite if it falls among failed requests."""
-    requests_to_decide: int | None = None
-    """Estimated requests that the load point needs for Met or Missed; None if it is decided, or the
-    number is not known."""
+
+
+class Independence(NamedTuple):
+    """How much of a sample is independent: what its interval rests on."""
+
+    batches: int
+    """Batches whose scatter gives the interval."""
+    below: float
+    """Effective number of clusters that have a value below the percentile."""
+    above: float
 
 
 class LatencySample(ABC):
@@ -246,6 +251,25 @@ class LatencySample(ABC):
         """
 
     @abstractmethod
+    def independence(self, percent: float) -> Independence:
+        """Return what the interval of a percentile by batches rests on."""
+
+    def widths(
+        self, percent: float, error: float
+    ) -> tuple[tuple[float, float] | None, float | None]:
+        """Return the half-widths of the interval, as logarithms: by batches, and by repeats.
+
+        None where too little was measured. Of a burst only the repeats count.
+        """
+        by_batches = None if self.is_burst else self._half_widths(percent, error)
+        if self.repeats < MIN_REPEATS:
+            return by_batches, None
+        values = self._of_repeats(percent)
+        return by_batches, _scatter_of_repeats(
+            values, self.percentile(percent), error
+        )
+
+    @abstractmethod
     def _of_repeats(self, percent: float) -> list[float]:
         """Return the percentile of each stage, in the order of the stages."""
 
@@ -277,16 +301,13 @@ class LatencySample(ABC):
         For a burst only the repeats count, because its batches are parts of one queue. None means
         that too little was measured.
         """
-        by_batches = (
-            (0.0, 0.0) if self.is_burst else self._half_widths(percent, error)
-        )
-        if self.repeats < MIN_REPEATS:
-            return None if self.is_burst else by_batches
+        by_batches, by_repeats = self.widths(percent, error)
+        if by_repeats is None:
+            return by_batches
+        if self.is_burst:
+            by_batches = (0.0, 0.0)
         if by_batches is None:
             return None
-        by_repeats = _scatter_of_repeats(
-            self._of_repeats(percent), self.percentile(percent), error
-        )
         lower, higher = by_batches
         return max(lower, by_repeats), max(higher, by_repeats)
 
@@ -353,7 +374,7 @@ def _half_width(values: Sequence[float], center: float, error: float) -> float:
     )
 
 
-def _stretch(clusters: float) -> float:
+def widening(clusters: float) -> float:
     """Return the factor by which an interval widens because there are so few clusters."""
     return min(MAX_STRETCH, max(1.0, math.sqrt(FULL_CLUSTERS / max(clusters, 1.0))))
 
@@ -475,9 +496,17 @@ class RequestSample(LatencySample):
         ) * math.sqrt(self._alike)
         below = self._clusters_with(partial(gt, value))
         above = self._clusters_with(partial(lt, value))
-        return width * _stretch(below), width * _stretch(
+        return width * widening(below), width * widening(
             above
         ) if failed.fewer else math.inf
+
+    def independence(self, percent: float) -> Independence:
+        value = self.percentile(percent)
+        return Independence(
+            sum(map(len, self._batches)),
+            self._clusters_with(partial(gt, value)),
+            self._clusters_with(partial(lt, value)),
+        )
 
     def above(self, percent: float, limit: float, error: float) -> Beyond:
         if self.is_burst:
@@ -499,7 +528,7 @@ class RequestSample(LatencySample):
             return Beyond(more=False, fewer=allowed > 0)
         share = fmean(shares)
         reach = _half_width(shares, share, error)
-        stretch = _stretch(self._clusters_with(hit))
+        stretch = widening(self._clusters_with(hit))
         # Few hits are few clusters, which says nothing against their being few.
         return Beyond(
             more=share - reach * stretch > allowed, fewer=share + reach < allowed
@@ -574,20 +603,28 @@ class GapSample(LatencySample):
             if pool.count
         ]
 
-    def _half_widths(
-        self, percent: float, error: float
-    ) -> tuple[float, float] | None:
-        shares = [
+    def _shares(self, percent: float) -> list[float]:
+        return [
             share
             for of in self._slices
             if of
             for share in _shares_above(of, percent)
         ]
+
+    def independence(self, percent: float) -> Independence:
+        shares = self._shares(percent)
+        hits = _clusters_of(shares)
+        return Independence(len(shares), hits, hits)
+
+    def _half_widths(
+        self, percent: float, error: float
+    ) -> tuple[float, float] | None:
+        shares = self._shares(percent)
         if len(shares) < MIN_BATCHES or any(of is None for of in self._slices):
             return None
         value = self.percentile(percent)
-        hits = _effective([round(share * 1e6) for share in shares])
-        reach = 100 * _half_width(shares, fmean(shares), error) * _stretch(hits)
+        hits = _clusters_of(shares)
+        reach = 100 * _half_width(shares, fmean(shares), error) * widening(hits)
         low = percent - reach
         high = percent + reach
         lowest, greatest = self.range
@@ -606,6 +643,10 @@ class GapSample(LatencySample):
             if math.isinf(higher)
             else _logarithm(higher) - _logarithm(value),
         )
+
+
+def _clusters_of(shares: Sequence[float]) -> float:
+    return _effective([round(share * 1e6) for share in shares])
 
 
 def _gap_pool(exact: GapCounts, failed: float) -> percentiles.Distribution:
@@ -709,29 +750,4 @@ def decided(
     is_above = low > limit and value > limit * near
     if is_far or grows or (is_above and sample.above(percent, limit, error).more):
         return LimitOutcome("Missed", value)
-    return LimitOutcome(
-        "Inconclusive", value, _requests_to_decide(sample, value, limit, low, high)
-    )
-
-
-def _requests_to_decide(
-    sample: LatencySample, value: float, limit: float, low: float, high: float
-) -> int | None:
-    """Estimate the requests that the load point needs for Met or Missed; None if not known.
-
-    The estimate takes the measured percentile as true, and the interval to narrow with the square
-    root of the number of requests. None also if it exceeds `MAX_REQUESTS`.
-    """
-    if math.isinf(value) or limit <= 0 or not sample.is_steady:
-        return None
-    if sample.rounds < MIN_ROUNDS:
-        return math.ceil(sample.count * MIN_ROUNDS / max(sample.rounds, 0.1))
-    distance = abs(math.log(limit / max(value, 1.0)))
-    end = high if value <= limit else low
-    if not 0 < end < math.inf or distance == 0:
-        return None
-    width = abs(math.log(end / max(value, 1.0)))
-    needed = math.ceil(sample.count * max(1.0, (width / distance) ** 2))
-    if distance <= math.log(NEAR) and sample.repeats < MIN_REPEATS:
-        needed = max(needed, math.ceil(sample.count * MIN_REPEATS / sample.repeats))
-    return needed if needed <= MAX_REQUESTS else None
+    return LimitOutcome("Inconclusive", value)

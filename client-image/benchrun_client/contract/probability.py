@@ -6,6 +6,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 ERROR = 0.025  # Largest probability that one side of an interval, or an outcome, is wrong.
+POWER = 0.80
+"""Probability with which what is told to be enough decides: requests, repeats or servers."""
 MAX_DEGREES_OF_FREEDOM = 1e6
 """More degrees of freedom count as this number: that changes a p-value by less than a millionth."""
 _TINY = 1e-300

@@ -79,6 +79,7 @@ from benchrun.api.measurement import (
     Objective,
     RuleSeverity,
 )
+from benchrun.api.price import Price, about
 from benchrun.api.queueing import FlavorToleration, Placement, QueueStatus
 from benchrun.api.repeats import Budget, Width
 from benchrun.api.requests import ChatFields
@@ -313,6 +314,7 @@ __all__ = [
     "Placement",
     "PodOverrides",
     "PooledDistributions",
+    "Price",
     "ProfileLimit",
     "ProfileStatus",
     "Progress",
@@ -360,6 +362,7 @@ __all__ = [
     "WidthResult",
     "Word",
     "Workload",
+    "about",
     "answer_of",
     "answering",
     "as_json",

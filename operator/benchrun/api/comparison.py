@@ -21,6 +21,7 @@ from benchrun.api.base import (
     exactly_one,
 )
 from benchrun.api.measurement import AT_MOST_100
+from benchrun.api.price import Price
 from benchrun.names import MAX_RUN_NAME
 
 ComparedMetric = Literal[
@@ -210,6 +211,8 @@ class Change(StatusModel):
     reason: ReasonText | None = Field(
         None, description="Why it is Unknown or NotComparable."
     )
+    price: Price | None = None
+    """What would decide it, if it is not detected or Unknown; absent if that is not known."""
 
 
 class ComparedLoadPoint(StatusModel):
@@ -287,6 +290,9 @@ class Comparison(StatusModel):
     detectable_percent: float | None = None
     """Change of the noisiest figure that this comparison detects with 80 % probability, by the
     noise measured."""
+    gate_price: Price | None = None
+    """What would decide the gate; absent if it is decided, or if that is not known. Of one server a
+    side, where one is not enough, a usual noise between servers is assumed (a CV of 1.5 %)."""
     message: Annotated[str, Field(max_length=1024)] = Field(
         description="The outcome and its reasons, in a sentence."
     )

@@ -18,6 +18,7 @@ from benchrun.api.comparison import (
     ThroughputOf,
 )
 from benchrun.api.conditions import Conditions, ConditionStatus, Reason
+from benchrun.api.price import Price
 from benchrun.api.queueing import QueueStatus
 from benchrun.api.server_figures import LimitKind, RoleFigures, WaitingReason
 from benchrun.api.verdicts import Severity, Verdict
@@ -397,9 +398,8 @@ class ObjectiveResult(StatusModel):
     """What was measured; absent if nothing was, or if the percentile falls among failed requests.
     Under a rate with a cap, TTFT and E2EL count from when a request was due, so they include the
     wait in the client's queue."""
-    requests_to_decide: int | None = None
-    """About how many requests of this load point, over all repeats, would decide it; absent if it
-    is decided or the number is not known."""
+    price: Price | None = None
+    """What deciding it would take; absent if it is decided, or if that is not known."""
     outcome: Literal["Met", "Missed", "Inconclusive"]
     """Met or Missed: with 95 % certainty, for this server in these minutes; a failed request is
     above every limit. Inconclusive: the limit lies within the interval, or is too close to a value
@@ -446,6 +446,10 @@ class Result(StatusModel):
     minutes. They take into account that requests in a queue are alike."""
     uncertain: Codes = Field(default_factory=list)
     """Percentiles not to rely on: there are too few requests, or the stages are too short."""
+    prices: Annotated[dict[str, Price], Field(max_length=96)] = Field(
+        default_factory=dict
+    )
+    """What it would take to rely on these percentiles, where that is known."""
     steady: Metrics = Field(default_factory=dict)
     """The figures of the steady part: without the ramp at the start and the drain at the end.
     Tables, objectives, intervals and comparisons use these. Its seconds and requests are duration

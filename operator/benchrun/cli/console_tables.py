@@ -15,6 +15,7 @@ from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison import compare
 from benchrun.report import (
     comparison_rows,
+    opening,
     run_list,
     serving_result,
     sweep_rows,
@@ -53,13 +54,14 @@ def show_result(
     texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS,
     wide: bool = False,
 ) -> None:
-    """Print a run's verdict or phase, its load points with their bottlenecks, and its findings.
+    """Print a run's verdict or phase, its load points, its findings, and what explains them.
 
     `wide` adds the total of tokens, intervals, and the block in vLLM's layout of every load point.
     """
     verdict = status.verdict or "Unknown"
     word = run_list.outcome_word(status)
     console.print(title(name, word, status.message), width=prose_width(console))
+    _show_opening(console, opening.of_run(status))
     if status.results:
         if word != verdict:
             console.print(
@@ -72,7 +74,8 @@ def show_result(
         _print_rows(console, tables.packing_rows(status, texts_per_prompt))
         _print_rows(console, tables.objective_rows(status))
         _print_rows(console, tables.width_rows(status))
-    _print_rows(console, tables.finding_rows(status), width=prose_width(console))
+        if wide:
+            _print_rows(console, tables.interval_rows(status))
     if status.comparison is not None:
         show_comparison(
             console,
@@ -80,9 +83,18 @@ def show_result(
             before=status.comparison.baseline.name,
             after=name,
         )
+    _print_rows(console, tables.finding_rows(status), width=prose_width(console))
+    if status.results:
+        _show_explanations(console, status, wide=wide)
     if status.log_tail:
         console.print(Text("the end of the server's log:", style="bold"))
         console.print(Text(status.log_tail))
+
+
+def _show_opening(console: Console, found: opening.Opening | None) -> None:
+    """Print the three sentences that a report begins with."""
+    for sentence in found.sentences if found is not None else ():
+        console.print(Text(sentence), width=prose_width(console))
 
 
 def title(name: str, word: str, sentence: str | None) -> Text:
@@ -108,14 +120,19 @@ def _show_load_points(
     console.print(Text(tables.LEGEND, style="dim"), width=prose_width(console))
     if tables.has_uncertain(points):
         console.print(Text(tables.UNCERTAIN_NOTE, style="dim"))
+
+
+def _show_explanations(
+    console: Console, status: BenchmarkRunStatus, *, wide: bool
+) -> None:
     _print_rows(
         console,
         tables.explanation_rows(status, wide=wide),
         width=prose_width(console),
     )
-    for rows in (tables.repeat_rows, tables.kernel_rows, tables.interval_rows):
-        if wide or rows is tables.kernel_rows:
-            _print_rows(console, rows(status))
+    _print_rows(console, tables.kernel_rows(status))
+    if wide:
+        _print_rows(console, tables.repeat_rows(status))
     for block in serving_result.blocks(status) if wide else ():
         console.print(Text(f"\n{block.name}", style="bold"))
         console.print(Text(block.text))
@@ -293,6 +310,8 @@ def show_comparison(
         console.print(table)
     for load_point, limit in (limited or {}).items():
         say(Text(f"{load_point}: {limit.sentence}"))
+    for price in comparison_rows.prices(found.load_points):
+        say(Text(price))
     for reason in comparison_rows.reasons(found.load_points):
         say(Text(f"not compared: {reason}", style="yellow"))
     if without := comparison_rows.unpaired(found.load_points):
@@ -336,6 +355,7 @@ def show_sweep(
     console.print(
         title(name, run_list.outcome_word(status), status.message), width=width
     )
+    _show_opening(console, opening.of_sweep(status))
     if status.results:
         variants = sweep_rows.variant_rows(
             status, texts_per_prompt=texts_per_prompt, wide=wide

@@ -133,6 +133,7 @@ def judged_run(
             found.results,
             servers=run.servers,
             client=client,
+            instants=run.instants,
         )
         against = against_baseline(
             after, spec.baseline, run.baseline, run.baseline_document
@@ -375,7 +376,10 @@ def _objectives(found: Judged) -> dict[str, list[str]]:
         for each in row.objectives if row.workload not in searched else ():
             limit = f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms"
             value = each.measured_milliseconds
-            measured = f" (measured {shown(value)} ms)" if value is not None else ""
+            told = [f"measured {shown(value)} ms"] if value is not None else []
+            if each.price is not None:
+                told.append(f"about {each.price.in_words} would decide it")
+            measured = f" ({'; '.join(told)})" if told else ""
             texts.setdefault(each.outcome, []).append(
                 f"{limit} at {row.load_point}{measured}"
             )

@@ -16,6 +16,7 @@ from benchrun_client.contract import (
     StageRecord,
     decided,
     interval,
+    needed_to_decide,
 )
 
 from benchrun.api import (
@@ -26,6 +27,7 @@ from benchrun.api import (
     Width,
     WidthResult,
 )
+from benchrun.judge.prices import Held, price
 from benchrun.judge.stage_facts import ExpectedStage
 from benchrun.measure import Samples, latency_samples, request_figures
 
@@ -62,6 +64,7 @@ def objective_results(
     *,
     error: float = ERROR,
     one_stretch: bool = True,
+    held: Held | None = None,
 ) -> list[ObjectiveResult]:
     """Return the outcome of each objective, over the requests of the load point that count.
 
@@ -69,11 +72,16 @@ def objective_results(
     latency without samples is Inconclusive. If the verdict is not trusted, all are. `error` is the
     largest probability that Met or Missed is wrong. `one_stretch` says that all samples are from
     one stretch of time; then a limit close to the measured value needs repeats. A search passes
-    False, because it measures its answer again at another time.
+    False, because it measures its answer again at another time. `held` is what the load point took;
+    without it no price is told.
     """
     found = [
         _result(
-            objective, sample_of(objective, samples), error, one_stretch=one_stretch
+            objective,
+            sample_of(objective, samples),
+            error,
+            one_stretch=one_stretch,
+            held=held,
         )
         for objective in objectives
     ]
@@ -86,6 +94,7 @@ def _result(
     error: float,
     *,
     one_stretch: bool,
+    held: Held | None,
 ) -> ObjectiveResult:
     limit_ms = objective.max_milliseconds
     percentile = objective.percentile
@@ -102,11 +111,22 @@ def _result(
         sample, float(percentile), limit_us, error=error, one_stretch=one_stretch
     )
     is_finite = math.isfinite(found.value)
+    needed = (
+        needed_to_decide(
+            sample,
+            float(percentile),
+            limit_us,
+            error=error,
+            one_stretch=one_stretch,
+        )
+        if found.outcome == "Inconclusive"
+        else None
+    )
     update = {
         "measured_milliseconds": request_figures.rounded(found.value / 1000)
         if is_finite
         else None,
-        "requests_to_decide": found.requests_to_decide,
+        "price": price(needed, held),
         "outcome": found.outcome,
     }
     return result.model_copy(update=update)
@@ -156,9 +176,12 @@ def _width(
 
 
 def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
-    """Return the same results as Inconclusive, for a load point that is not trusted."""
+    """Return the same results as Inconclusive, for a load point that is not trusted.
+
+    They have no price: more of such numbers decide nothing.
+    """
     return [
-        objective.model_copy(update={"outcome": "Inconclusive"})
+        objective.model_copy(update={"outcome": "Inconclusive", "price": None})
         for objective in objectives
     ]
 

@@ -22,6 +22,7 @@ from benchrun.judge.objectives import (
     request_limits,
     width_results,
 )
+from benchrun.judge.prices import held, prices
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import Code, LoadPointContext, StageFinding
 from benchrun.judge.throughput import throughput_of, throughputs
@@ -76,10 +77,12 @@ def measured_row(
     found: Sequence[StageFinding],
     *,
     spec: api.BenchmarkRunSpec,
+    gpus: int = 0,
 ) -> api.Result:
     """Build the result row for a measured load point from its rule findings.
 
-    A load point without records gets no figures.
+    A load point without records gets no figures. `gpus` is the number of GPUs that the servers
+    held, 0 if it is not known.
     """
     load_point = context.load_point
     records = context.records
@@ -128,6 +131,7 @@ def measured_row(
         for record in records
     }
     verdict = verdict_of_findings(found)
+    took = held(records, samples, gpus=gpus)
     return api.Result(
         load_point=load_point.id,
         workload=load_point.workload,
@@ -139,6 +143,7 @@ def measured_row(
         | measure.tokens_per_joule(measure.gpu_figures(sampled), roles),
         intervals=sure.intervals,
         uncertain=sure.uncertain,
+        prices=prices(sure.needed, took),
         steady=steady,
         throughput_of=throughput_of(context.stages, found),
         repeat_cv_percent={
@@ -163,6 +168,7 @@ def measured_row(
             verdict,
             error=objective_error(spec, load_point),
             one_stretch=load_point.workload not in searched(spec),
+            held=took,
         ),
         widths=width_results(
             spec.widths, samples, verdict, error=objective_error(spec, load_point)

@@ -266,6 +266,7 @@ def results(
     severities = spec.validity.severities
     server_limits = _server_limits(spec, servers)
     cost = cost_status(spec.cost, servers)
+    gpus = api.total_gpus(servers)
 
     def judged(load_point: api.LoadPoint) -> JudgedLoadPoint:
         of_load_point = [
@@ -281,7 +282,7 @@ def results(
         return JudgedLoadPoint(
             summary=context.summary(),
             seen=seen,
-            row=measured_row(context, found_here, spec=spec),
+            row=measured_row(context, found_here, spec=spec, gpus=gpus),
             p99_ttft=p99_ttft(context),
             # Why requests waited does not depend on the severities of the spec.
             explained_by=seen_at(context, seen, server_limits)
@@ -326,7 +327,6 @@ def results(
         row(each.row, found[load_point_id], explained.get(load_point_id))
         for load_point_id, each in by_load_point.items()
     )
-    gpus = api.total_gpus(servers)
     priced = [
         with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows
     ]

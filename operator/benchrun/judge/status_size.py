@@ -25,7 +25,7 @@ from benchrun.api import (
 from benchrun.api.sweep import SweepRow
 from benchrun.measure import percentile_word
 
-MAX_BYTES = 84_200
+MAX_BYTES = 85_050
 """Most bytes of results and findings together, empty fields included, although these are not
 stored. This leaves 16 kB for conditions, servers and the tail of a log."""
 PROFILE_BYTES = 4_000
@@ -183,7 +183,7 @@ def _without(pattern: str) -> RowCut:
     def cut(row: Result) -> Result:
         by_key = {
             name: getattr(row, name).items()
-            for name in ("metrics", "steady", "intervals")
+            for name in ("metrics", "steady", "intervals", "prices")
         }
         kept = {
             name: {k: v for k, v in figures if not gone.match(k)}
@@ -284,6 +284,7 @@ ROW_CUTS: tuple[RowCut, ...] = (
     _without("std_"),
     _without("median_"),
     _without_field("by_repeat"),
+    _without_field("prices"),
     _without_explained_evidence,
     _highest_percentile_only,
     _without(r".*_(client_queue_time|e2el_including_client_queue)_ms"),
@@ -309,6 +310,7 @@ _FIELDS = (
     "metrics",
     "steady",
     "intervals",
+    "prices",
     "objectives",
     "findings",
     "roles",

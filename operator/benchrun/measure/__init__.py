@@ -112,6 +112,7 @@ from benchrun.measure.server_pressure import (
     server_limits,
 )
 from benchrun.measure.significance import (
+    ASSUMED_CV_PERCENT,
     CONFIDENCE,
     POWER,
     SERVERS,
@@ -162,6 +163,7 @@ from benchrun.measure.windows import (
 
 __all__ = [
     "ANSWERED_PERCENT",
+    "ASSUMED_CV_PERCENT",
     "CACHED_BY_ANSWERS",
     "CONFIDENCE",
     "EXTERNAL_HITS",

@@ -3,7 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from benchrun_client.contract import ERROR, interval, is_bounded
+from benchrun_client.contract import (
+    ERROR,
+    Needed,
+    interval,
+    is_bounded,
+    needed_to_bound,
+)
 
 from benchrun.measure.request_figures import Samples, percentile_word, rounded
 
@@ -14,7 +20,9 @@ class Intervals(NamedTuple):
     intervals: dict[str, list[float]]
     """Lower and upper bound in milliseconds, with five significant digits."""
     uncertain: list[str]
-    """Percentiles that were measured, but not long enough for an interval."""
+    """Percentiles that were measured, but not long enough to rely on them."""
+    needed: dict[str, Needed]
+    """What would make an uncertain percentile reliable, where it is known."""
 
 
 def percentile_intervals(
@@ -28,7 +36,7 @@ def percentile_intervals(
 
     Each side of an interval is wrong with a probability of at most `error`.
     """
-    found = Intervals({}, [])
+    found = Intervals({}, [], {})
     for latency, sample in samples.items():
         for percentile in percentiles:
             key = f"p{percentile_word(percentile)}_{latency}_ms"
@@ -36,6 +44,8 @@ def percentile_intervals(
                 continue
             if not is_bounded(sample, float(percentile)):
                 found.uncertain.append(key)
+                if needed := needed_to_bound(sample, float(percentile)):
+                    found.needed[key] = needed
             if (bounds := interval(sample, float(percentile), error=error)) is None:
                 continue
             ends = [rounded(end / 1000) for end in bounds]

@@ -12,6 +12,7 @@ from itertools import accumulate, combinations, pairwise
 from statistics import NormalDist, fmean, median
 
 from benchrun_client.contract import (
+    POWER as POWER,
     StageRecord,
     regularized_beta,
     student_p_value,
@@ -369,7 +370,6 @@ def repeat_cv_percent(
 # Power of a comparison: the smallest change that it finds with 80 % probability, before and after
 # the measurement.
 
-POWER = 0.80
 ASSUMED_CV_PERCENT = 1.5
 """Coefficient of variation in percent of a figure between fresh servers of one configuration,
 assumed if there is no measurement yet."""

@@ -25,6 +25,7 @@ from benchrun.plan import (
     load_points,
     most_probe_stages,
 )
+from benchrun.preflight.prices import gate_price, percentile_price, repeats_price
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
 
@@ -257,10 +258,11 @@ def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     if spec.repeats == 1 and any(
         workload.load.search is None for workload in spec.workloads
     ):
+        told = f" (about {repeats_price(spec).in_words})"
         remarks.append(
             note(
                 "spec.repeats",
-                "one repeat does not show the noise; 3 repeats do",
+                f"one repeat does not show the noise; {contract.MIN_REPEATS} repeats do{told}",
             )
         )
     return [*remarks, *_power(spec), *_auto(spec)]
@@ -324,9 +326,14 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
         "runs a side for percentiles"
     )
     remarks = [warning("spec.baseline.metrics", text)] if percentiles else []
-    if not baseline.one_server_is_enough:
-        remarks.append(warning("spec.baseline.oneServerIsEnough", _ONE_SERVER))
     questions = points * (len(baseline.metrics) - len(percentiles))
+    price = gate_price(spec, questions) if questions else None
+    more = f" (about {price.in_words})" if price is not None else ""
+    if not baseline.one_server_is_enough:
+        remarks.append(
+            warning("spec.baseline.oneServerIsEnough", f"{_ONE_SERVER}{more}")
+        )
+        more = ""
     if not questions:
         return remarks
     told = power_sentence(spec.most_repeats, questions, unit="repeats")
@@ -335,7 +342,7 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     if repeats > 1 and detectable_percent(repeats, questions) <= limit:
         return [*remarks, note("spec.baseline", told)]
     text = (
-        f"{told}; the gate of {limit:g} % can end Underpowered: take more repeats, or fewer "
+        f"{told}; the gate of {limit:g} % can end Underpowered: take more repeats{more}, or fewer "
         "metrics and load points"
     )
     return [*remarks, warning("spec.baseline.maxRegressionPercent", text)]
@@ -388,7 +395,10 @@ def _workload(
         if workload.requests is not None
         else f"{path}.durationSeconds"
     )
-    remarks.append(warning(field, _sentence(short, counts, repeats)))
+    text = _sentence(short, counts, repeats)
+    price = percentile_price(spec, workload, _neediest(short), is_same=is_same)
+    told = f"; this takes about {price.in_words}" if price is not None else ""
+    remarks.append(warning(field, text + told))
     if unmet := ", ".join(
         name for percentile in short for name in limits.get(percentile, ())
     ):
@@ -405,11 +415,13 @@ def _is_open(percentile: str, requests: int) -> bool:
     return needed is None or requests < needed
 
 
+def _neediest(percentiles: Sequence[str]) -> str:
+    return max(percentiles, key=lambda each: contract.least_count(float(each)) or 0)
+
+
 def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
-    needed, percentile = max(
-        ((contract.least_count(float(p)) or 0, p) for p in short),
-        key=lambda each: each[0],
-    )
+    percentile = _neediest(short)
+    needed = contract.least_count(float(percentile)) or 0
     fewest = min(counts.values())
     where = (
         "a load point"

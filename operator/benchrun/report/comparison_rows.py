@@ -76,6 +76,28 @@ def comparison_rows(load_points: Sequence[ComparedLoadPoint]) -> Rows:
     )
 
 
+def prices(load_points: Sequence[ComparedLoadPoint]) -> list[str]:
+    """Return what would decide the changes that are not decided, each price once.
+
+    The cheapest is first.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    priced = [
+        (change.price, load_point.load_point, change.metric)
+        for load_point in load_points
+        for change in load_point.changes
+        if change.price is not None
+    ]
+    for price, place, metric in sorted(priced, key=lambda each: each[0].weight):
+        places = found.setdefault(price.in_words, {})
+        places.setdefault(place, []).append(metric)
+    return [
+        f"about {words} would decide "
+        + "; ".join(f"{', '.join(of)} at {place}" for place, of in places.items())
+        for words, places in found.items()
+    ]
+
+
 SETTING_HEADERS = ("setting", "baseline", "value", "difference", "can change")
 
 

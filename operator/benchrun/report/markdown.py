@@ -5,8 +5,13 @@ from collections.abc import Iterable
 
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.report import serving_result, sweep_rows, tables
-from benchrun.report.comparison_rows import comparison_rows, reasons, setting_rows
+from benchrun.report import (
+    comparison_rows,
+    opening,
+    serving_result,
+    sweep_rows,
+    tables,
+)
 from benchrun.report.run_list import outcome_word
 from benchrun.report.tables import NO_TEXTS, Rows, Texts
 
@@ -60,7 +65,7 @@ def markdown(
     texts_per_prompt: Texts = NO_TEXTS,
     wide: bool = False,
 ) -> str:
-    """Build a run's result: verdict, figures, limits, objectives, comparison and findings.
+    """Build a run's result: verdict, figures, objectives, comparison, findings and explanations.
 
     `wide` adds every stage and the intervals of percentiles. It also adds the block in vLLM's
     layout of every load point; otherwise only the first few have one.
@@ -71,6 +76,7 @@ def markdown(
         name,
         outcome_word(status),
         status.message,
+        _begin(opening.of_run(status)),
         table(rows),
         LATENCIES if rows.rows else "",
         escaped(tables.UNCERTAIN_NOTE) if tables.has_uncertain(rows) else "",
@@ -78,21 +84,21 @@ def markdown(
             "Texts in all, by packing",
             tables.packing_rows(status, texts_per_prompt),
         ),
-        part("Bottlenecks", tables.explanation_rows(status, wide=wide)),
-        part("Profile", tables.kernel_rows(status)),
-        part("Stages in order of measurement", tables.repeat_rows(status))
-        if wide
-        else "",
-        part("Percentiles", tables.interval_rows(status)) if wide else "",
-        *_serving_results(status, most=None if wide else FEW_BLOCKS),
         "\n".join(
             f"- {escaped(f'{each.workload}: {each.sentence}')}"
             for each in status.searches
         ),
         part("Objectives", tables.objective_rows(status)),
         part("Widths of intervals", tables.width_rows(status)),
+        part("Percentiles", tables.interval_rows(status)) if wide else "",
         *_comparison(status),
         part("Findings", tables.finding_rows(status)),
+        part("Bottlenecks", tables.explanation_rows(status, wide=wide)),
+        part("Profile", tables.kernel_rows(status)),
+        part("Stages in order of measurement", tables.repeat_rows(status))
+        if wide
+        else "",
+        *_serving_results(status, most=None if wide else FEW_BLOCKS),
         f"### Last lines of the server's log\n\n{log}" if log else "",
     )
 
@@ -116,6 +122,7 @@ def sweep_markdown(
         name,
         outcome_word(status),
         status.message,
+        _begin(opening.of_sweep(status)),
         figures,
         f"{sweep_rows.LEGEND[0].upper()}{sweep_rows.LEGEND[1:]}."
         if figures
@@ -136,6 +143,10 @@ def sweep_markdown(
             for remark in (*sweep_rows.remarks(status), *sweep_rows.cuts(status))
         ),
     )
+
+
+def _begin(found: opening.Opening | None) -> str:
+    return escaped(" ".join(found.sentences)) if found is not None else ""
 
 
 def _code(text: str) -> str:
@@ -172,10 +183,14 @@ def _page(name: str, word: str | None, message: str | None, *parts: str) -> str:
 def _comparison(status: BenchmarkRunStatus) -> Iterable[str]:
     if (found := status.comparison) is not None:
         yield f"### Against {escaped(found.baseline.name)}: {found.outcome}"
-        yield table(setting_rows(found.settings))
-        yield table(comparison_rows(found.load_points))
+        yield table(comparison_rows.setting_rows(found.settings))
+        yield table(comparison_rows.comparison_rows(found.load_points))
         yield escaped(found.message)
         yield "\n".join(
+            f"- {escaped(price)}"
+            for price in comparison_rows.prices(found.load_points)
+        )
+        yield "\n".join(
             f"- not compared: {escaped(reason)}"
-            for reason in reasons(found.load_points)
+            for reason in comparison_rows.reasons(found.load_points)
         )

@@ -26,12 +26,13 @@ from benchrun.report.comparison_rows import CHANGE_HEADERS, change_load_points
 from benchrun.report.tables import (
     ABSENT,
     NO_TEXTS,
-    REQUESTS,
+    WOULD_TAKE,
     Column,
     Rows,
     Texts,
     figure,
     metric,
+    price_of,
     table_of,
 )
 
@@ -316,7 +317,7 @@ def _undecided_names(best: BestVariant) -> str:
 def undecided_rows(status: BenchmarkSweepStatus) -> Rows:
     """Build a table with one row for each undecided variant that may be better than the best.
 
-    It has the number of requests that would decide it, and why it is undecided.
+    It has what would decide it, and why it is undecided.
     """
     rows = [(best, each) for best in status.best for each in best.undecided]
     columns: tuple[Column[tuple[BestVariant, UndecidedVariant]], ...] = (
@@ -327,11 +328,7 @@ def undecided_rows(status: BenchmarkSweepStatus) -> Rows:
         Column(
             throughput_unit(status), lambda row: figure(throughput(status, row[1]))
         ),
-        Column(
-            REQUESTS,
-            lambda row: figure(row[1].requests_to_decide, digits=2),
-            optional=True,
-        ),
+        Column(WOULD_TAKE, lambda row: price_of(row[1].price), optional=True),
         Column("why", lambda row: row[1].why),
     )
     return table_of(columns, rows)

@@ -1,7 +1,7 @@
 """Tables for people: columns, rows and figures, and the tables of one run's results."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
@@ -13,6 +13,7 @@ from benchrun.api.sweep import SweepRow
 from benchrun.measure import ANSWERED_PERCENT, CACHED_BY_ANSWERS, sum_of_known
 from benchrun.names import ROLE_DECODE, ROLE_GATEWAY, ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
+from benchrun.report.said_once import Said, said_once
 
 ABSENT = "-"  # Shown where nothing was measured: never 0.
 UNCERTAIN = "?"
@@ -460,37 +461,41 @@ def _tokens_a_second(row: api.Result) -> float:
 def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
     """Build a table with one row for each percentile.
 
-    It has the value measured in the steady part, its 95 % interval, and the figure of the whole
-    stage, as `vllm bench serve` has it.
+    It has the value measured in the steady part, its 95 % interval, the figure of the whole stage,
+    as `vllm bench serve` has it, and what it would take to rely on it.
     """
-    rows = tuple(
-        (
-            result.load_point,
-            key.removesuffix("_ms"),
-            figure(
-                result.figure(key),
-                digits=4,
-                unit=UNCERTAIN if key in result.uncertain else "",
-            ),
-            *(
-                figure(end, digits=4)
-                for end in result.intervals.get(key, (None, None))
-            ),
-            figure(result.metrics.get(key), digits=4),
-        )
+    rows = [
+        (result, key)
         for result in status.results
         for key in result.steady | result.metrics
         if key in result.intervals or key in result.uncertain
+    ]
+    columns: tuple[Column[tuple[api.Result, str]], ...] = (
+        Column("load point", lambda row: row[0].load_point),
+        Column("percentile (ms)", lambda row: row[1].removesuffix("_ms")),
+        Column("measured", _marked_percentile),
+        Column("at least", lambda row: _end_of_interval(*row, end=0)),
+        Column("at most", lambda row: _end_of_interval(*row, end=1)),
+        Column(
+            "whole stage", lambda row: figure(row[0].metrics.get(row[1]), digits=4)
+        ),
+        Column(
+            WOULD_TAKE,
+            lambda row: price_of(row[0].prices.get(row[1])),
+            optional=True,
+        ),
     )
-    header = (
-        "load point",
-        "percentile (ms)",
-        "measured",
-        "at least",
-        "at most",
-        "whole stage",
-    )
-    return Rows(header, rows)
+    return table_of(columns, rows)
+
+
+def _marked_percentile(row: tuple[api.Result, str]) -> str:
+    result, key = row
+    mark = UNCERTAIN if key in result.uncertain else ""
+    return figure(result.figure(key), digits=4, unit=mark)
+
+
+def _end_of_interval(result: api.Result, key: str, *, end: int) -> str:
+    return figure(result.intervals.get(key, (None, None))[end], digits=4)
 
 
 def steady_part(result: api.Result | SweepRow) -> str:
@@ -521,11 +526,7 @@ def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
             lambda row: figure(row[1].measured_milliseconds, digits=4),
         ),
         Column("outcome", lambda row: row[1].outcome),
-        Column(
-            REQUESTS,
-            lambda row: figure(row[1].requests_to_decide, digits=2),
-            optional=True,
-        ),
+        Column(WOULD_TAKE, lambda row: price_of(row[1].price), optional=True),
         Column(
             "repeats",
             lambda row: str(row[0].repeats) if tells_spent else ABSENT,
@@ -556,7 +557,16 @@ def objective_text(result: api.ObjectiveResult) -> str:
     )
 
 
-REQUESTS = "requests to decide"
+WOULD_TAKE = "would take"
+"""Header of the column with the price of what is not decided (`Price`)."""
+
+
+def price_of(price: api.Price | None) -> str:
+    """Format the price of what is not decided; it is absent if it is decided, or not known."""
+    return (price.in_words if price is not None else "") or ABSENT
+
+
+EXPLANATION_HEADERS = ("load points", "", "", "explanation")
 
 
 def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> Rows:
@@ -564,45 +574,32 @@ def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> R
 
     Load points without either are left out. The table also explains which repeats to use, why
     answers are short, and what max-model-len limits. The explanation that repeats differ by chance
-    is shown only if the table may be `wide`.
+    is shown only if the table may be `wide`. What holds at several load points is said once.
     """
-    found: list[tuple[str, ...]] = []
-    for row in status.results:
-        if row.waiting and row.waiting.reason != "None":
-            found.append(
-                (
-                    row.load_point,
-                    "waiting",
-                    row.waiting.reason,
-                    row.waiting.sentence,
-                )
-            )
-        if row.bottleneck and row.bottleneck.limit != "None":
-            found.append(
-                (
-                    row.load_point,
-                    "limit",
-                    row.bottleneck.limit,
-                    row.bottleneck.sentence,
-                )
-            )
-        answers = (
-            each for each in row.explanations if wide or each.answer != "Noise"
-        )
-        found += [
-            (row.load_point, _QUESTIONS[each.question], each.answer, each.sentence)
-            for each in answers
-        ]
+    every = [said for row in status.results for said in _explained(row, wide=wide)]
     if (profile := status.profile) is not None:
-        found.append(
-            (
+        every.append(
+            Said(
                 str(profile.evidence.get("workload", "")),
                 "profile",
                 profile.limit,
                 profile.sentence,
+                profile.evidence,
             )
         )
-    return Rows(("load point", "", "", "explanation"), tuple(found))
+    return Rows(EXPLANATION_HEADERS, tuple(each[:4] for each in said_once(every)))
+
+
+def _explained(row: api.Result, *, wide: bool) -> Iterable[Said]:
+    at = row.load_point
+    if (why := row.waiting) and why.reason != "None":
+        yield Said(at, "waiting", why.reason, why.sentence, why.evidence)
+    if (limit := row.bottleneck) and limit.limit != "None":
+        yield Said(at, "limit", limit.limit, limit.sentence, limit.evidence)
+    for each in row.explanations:
+        if wide or each.answer != "Noise":
+            what = _QUESTIONS[each.question]
+            yield Said(at, what, each.answer, each.sentence, each.evidence)
 
 
 def repeat_rows(status: api.BenchmarkRunStatus) -> Rows:

@@ -279,11 +279,12 @@ def test_a_wide_table_is_as_wide_as_it_must_be(
     assert main(["report", NAME, "-f", file]) == 0
     narrow = capsys.readouterr().out.splitlines()
     assert max(map(len, narrow)) <= TABLE_WIDTH
-    assert "total tok/s" not in narrow[1]
+    assert "total tok/s" not in "".join(narrow)
     assert main(["report", NAME, "-f", file, "--wide"]) == 0
     wide = capsys.readouterr().out.splitlines()
-    assert len(wide[1]) > TABLE_WIDTH
-    assert lines("\n".join(wide))[2] == [
+    header = next(line for line in wide if line.startswith("variant  load point"))
+    assert len(header) > TABLE_WIDTH
+    assert lines("\n".join(wide[wide.index(header) :]))[1] == [
         *(
             "10000",
             "chat/rate=inf",

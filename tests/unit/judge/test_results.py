@@ -311,7 +311,7 @@ def test_sixty_four_load_points_fit_beside_every_finding() -> None:
     status = BenchmarkRunStatus(
         results=list(kept), findings=findings, truncated=list(truncated)
     )
-    assert len(status.model_dump_json(by_alias=True).encode()) < 86_200
+    assert len(status.model_dump_json(by_alias=True).encode()) < 87_050
     assert len(kept) == 64
     assert {"results[].metrics", "results[].findings"} <= {
         cut.field for cut in truncated

@@ -1,7 +1,9 @@
 """Figures, objectives and marks of a row are of the steady part."""
 
+from collections.abc import Sequence
+
 import pytest
-from benchrun.api import Result
+from benchrun.api import Result, ServerStatus
 from benchrun.judge.results import results
 from unit.judge.specs import spec, workload
 from unit.measure.records import load_point, record, requests
@@ -10,7 +12,11 @@ USERS = load_point(axis="Concurrency", value="8")
 
 
 def row(
-    ttft_us: list[int], *, limit_ms: int = 100, percentile: str = "99"
+    ttft_us: list[int],
+    *,
+    limit_ms: int = 100,
+    percentile: str = "99",
+    servers: Sequence[ServerStatus] = (),
 ) -> Result:
     """Eight users who send four requests a second together, each answered after 100 ms more than
     its TTFT."""
@@ -34,7 +40,7 @@ def row(
             }
         ],
     )
-    (found,) = results([USERS], [measured], [], spec=asked).results
+    (found,) = results([USERS], [measured], [], spec=asked, servers=servers).results
     return found
 
 
@@ -59,14 +65,39 @@ def test_figures_are_of_the_steady_part_and_metrics_of_the_whole_stage() -> None
     assert 750 < (found.steady["sent"] or 0) < 800
 
 
-def test_a_limit_near_the_percentile_tells_how_many_requests_would_decide() -> None:
+def test_a_limit_near_the_percentile_tells_what_would_decide() -> None:
     """In one stretch of time a limit within a factor of 1.5 is not decided: three repeats are
     asked for."""
     found = row(FIRST_WAVE, limit_ms=25, percentile="50")
     (objective,) = found.objectives
-    assert (objective.outcome, objective.requests_to_decide) == (
-        "Inconclusive",
-        3 * int(found.steady["sent"] or 0),
-    )
+    assert objective.outcome == "Inconclusive"
+    assert objective.price is not None
+    sent = found.metrics["completed"] or 0
+    assert (objective.price.repeats, objective.price.requests) == (3, 3 * sent)
+    minutes = (found.metrics["duration"] or 0) / 60
+    assert objective.price.minutes == pytest.approx(3 * minutes, rel=1e-3)
+    assert objective.price.gpu_seconds is None  # No server of these is known.
     (decided,) = row(FIRST_WAVE).objectives
-    assert decided.requests_to_decide is None
+    assert decided.price is None
+
+
+def test_gpu_seconds_are_those_that_the_servers_held() -> None:
+    server = ServerStatus.model_validate(
+        {"role": "server", "engine": "VLLM", "gpus": 4, "gpu": "H100"}
+    )
+    found = row(FIRST_WAVE, limit_ms=25, percentile="50", servers=[server])
+    price = found.objectives[0].price
+    assert price is not None
+    assert price.gpu_seconds == pytest.approx(
+        4 * 60 * (price.minutes or 0), rel=1e-3
+    )
+
+
+def test_an_uncertain_percentile_has_its_price_in_the_row() -> None:
+    found = row([20_000 + i * 619 % 997 for i in range(400)])
+    assert "p99_ttft_ms" in found.uncertain
+    price = found.prices["p99_ttft_ms"]
+    sent = found.steady["sent"] or 0
+    # Five values beyond a p99 are 500 requests of the steady part.
+    assert price.requests == 400 + (500 - sent)
+    assert found.prices.keys() <= set(found.uncertain)

@@ -252,7 +252,9 @@ def _row(what: Measured, load_point: str, draw: Random, *, alone: bool) -> Resul
             "maxMilliseconds": 500,
             "measuredMilliseconds": 468.2,
             "outcome": what.objective,
-            "requestsToDecide": 2437 if what.objective == "Inconclusive" else None,
+            "price": {"requests": 2437}
+            if what.objective == "Inconclusive"
+            else None,
         }
         update["objectives"] = [objective]
     return Result.model_validate(found.model_dump() | update)

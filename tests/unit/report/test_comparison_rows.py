@@ -8,6 +8,7 @@ from benchrun.api import (
     Change,
     ComparedLoadPoint,
     Gate,
+    Price,
     Truncated,
     Word,
 )
@@ -17,6 +18,7 @@ from benchrun.report.comparison_rows import (
     Difference,
     comparison_rows,
     differences,
+    prices,
     reasons,
     unpaired,
 )
@@ -318,4 +320,31 @@ def test_load_points_come_in_the_order_of_the_new_judgement() -> None:
     assert [each.load_point for each in differences(both, now, log_kept=True)] == [
         "b/rate=1",
         "a/rate=1",
+    ]
+
+
+def test_each_price_is_told_once_the_cheapest_first() -> None:
+    cheap = Price(repeats=3, minutes=2)
+    dear = Price(repeats=9, minutes=6)
+
+    def at(load_point: str, *of: tuple[str, Price | None]) -> ComparedLoadPoint:
+        return ComparedLoadPoint.model_validate(
+            {
+                "loadPoint": load_point,
+                "changes": [
+                    {"metric": metric, "word": "NoDetectableDifference", "price": p}
+                    for metric, p in of
+                ],
+            }
+        )
+
+    told = prices(
+        [
+            at("a", ("MeanTTFT", dear), ("MeanTPOT", cheap), ("MeanE2EL", cheap)),
+            at("b", ("MeanTTFT", cheap), ("MeanITL", None)),
+        ]
+    )
+    assert told == [
+        f"about {cheap.in_words} would decide MeanTPOT, MeanE2EL at a; MeanTTFT at b",
+        f"about {dear.in_words} would decide MeanTTFT at a",
     ]

@@ -44,7 +44,7 @@ def test_tables_have_one_line_a_load_point() -> None:
         )
         == 2
     )
-    assert all(line.count("|") == lines[4].count("|") for line in lines[4:8])
+    assert all(line.count("|") == lines[6].count("|") for line in lines[6:10])
 
 
 def test_an_uncertain_figure_keeps_its_mark_and_its_note() -> None:

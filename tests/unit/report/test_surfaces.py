@@ -12,7 +12,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from benchrun.api import BenchmarkRunStatus, Finding, ObjectiveResult, Truncated
+from benchrun.api import (
+    BenchmarkRunStatus,
+    Finding,
+    ObjectiveResult,
+    Price,
+    Truncated,
+)
 from benchrun.cli.console_tables import show_comparison, show_result, show_sweep
 from benchrun.report.markdown import markdown, sweep_markdown
 from rich.console import Console
@@ -21,6 +27,7 @@ from unit.report.html.reported_sweeps import page_of as sweep_page_of, several
 from unit.report.statuses import PROFILE, result, status
 
 GOLDEN = Path(__file__).parent / "golden"
+PRICE = Price(requests=1640, repeats=3, minutes=6.83, gpu_seconds=819.5)
 
 
 class Text(HTMLParser):
@@ -73,6 +80,7 @@ def small() -> BenchmarkRunStatus:
             max_milliseconds=200,
             measured_milliseconds=118.4,
             outcome="Inconclusive",
+            price=PRICE,
         )
     ]
     comparison = compared().status.comparison
@@ -87,7 +95,7 @@ def small() -> BenchmarkRunStatus:
         "truncated": [Truncated(field="findings", included=1, total=9)],
     }
     return status(
-        result(objectives=objectives),
+        result(objectives=objectives, prices={"p99_ttft_ms": PRICE}),
         result("chat/concurrency=16", verdict="Suspect"),
     ).model_copy(update=update)
 

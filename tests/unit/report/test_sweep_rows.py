@@ -170,12 +170,12 @@ def test_who_would_be_better_if_it_were_decided_has_a_row() -> None:
     assert columns(rows, "objective", "undecided", "load point", "tok/s") == [
         ("TTFT p99 <= 500 ms", "wide", "chat/rate=4", "1370")
     ]
-    assert columns(rows, "requests to decide") == [("2400",)]
+    assert columns(rows, "would take") == [("2,400 requests",)]
     [_, best] = status.best
-    unknown = best.undecided[0].model_copy(update={"requests_to_decide": None})
+    unknown = best.undecided[0].model_copy(update={"price": None})
     more = best.model_copy(update={"undecided": [unknown], "more_undecided": 3})
     status = status.model_copy(update={"best": [more]})
-    assert "requests to decide" not in undecided_rows(status).headers
+    assert "would take" not in undecided_rows(status).headers
     assert columns(best_rows(status), "undecided") == [("wide, 3 more",)]
 
 

@@ -10,6 +10,7 @@ from benchrun.api import (
     Explanation,
     Finding,
     ObjectiveResult,
+    Price,
     Result,
     ServerStatus,
     UntilDecided,
@@ -294,10 +295,10 @@ def test_an_unmeasured_value_is_a_dash() -> None:
 
 
 def test_what_it_takes_to_decide_an_objective_is_shown_where_it_is_known() -> None:
-    takes = objective(outcome="Inconclusive", requests_to_decide=2437)
+    takes = objective(outcome="Inconclusive", price=Price(requests=2437))
     rows = objective_rows(status(result(objectives=[takes, objective()])))
-    assert rows.headers[-1] == "requests to decide"
-    assert [row[-1] for row in rows.rows] == ["2400", "-"]
+    assert rows.headers[-1] == "would take"
+    assert [row[-1] for row in rows.rows] == ["2,400 requests", "-"]
 
 
 def test_without_objectives_there_are_no_rows() -> None:
@@ -438,7 +439,7 @@ def test_only_what_explains_something_has_a_row(
     bottleneck: Bottleneck | None,
 ) -> None:
     rows = explanation_rows(status(result(waiting=waiting, bottleneck=bottleneck)))
-    assert rows.headers == ("load point", "", "", "explanation")
+    assert rows.headers == ("load points", "", "", "explanation")
     assert tuple(row[1] for row in rows.rows) == expected
 
 

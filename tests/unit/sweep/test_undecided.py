@@ -48,7 +48,9 @@ def meeting(
             "maxMilliseconds": limit,
             "measuredMilliseconds": measured,
             "outcome": word,
-            "requestsToDecide": requests if word == NEITHER else None,
+            "price": {"requests": requests}
+            if word == NEITHER and requests
+            else None,
         }
         for metric, limit, measured, word in outcomes
     ]
@@ -81,7 +83,7 @@ def best_of(
 
 def told(best: BestVariant) -> list[tuple[str, float, int | None]]:
     return [
-        (each.variant, each.throughput, each.requests_to_decide)
+        (each.variant, each.throughput, each.price.requests if each.price else None)
         for each in best.undecided
     ]
 
@@ -319,7 +321,7 @@ def example(outcomes: Mapping[str, str], **server: Any) -> BenchmarkSweepStatus:
                 "maxMilliseconds": 500,
                 "measuredMilliseconds": ttft,
                 "outcome": outcomes[name],
-                "requestsToDecide": 2400 if outcomes[name] == NEITHER else None,
+                "price": {"requests": 2400} if outcomes[name] == NEITHER else None,
             }
             found = row(POINT, OutputThroughput=tokens * by, MeanTPOT=tpot * by)
             measured = Result.model_validate(
@@ -358,7 +360,8 @@ def test_a_variant_of_the_example_that_is_not_decided_is_in_the_message() -> Non
     [by_throughput, by_ttft] = status.best
     assert (by_throughput.variant, by_ttft.variant) == ("seqs=16", "seqs=8")
     assert [
-        (each.variant, each.requests_to_decide) for each in by_ttft.undecided
+        (each.variant, each.price.requests if each.price else None)
+        for each in by_ttft.undecided
     ] == [("seqs=16", 2400)]
     golden(status.message)
 

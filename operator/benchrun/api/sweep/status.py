@@ -17,6 +17,7 @@ from benchrun.api.comparison import (
     ThroughputOf,
 )
 from benchrun.api.conditions import Conditions, Reason
+from benchrun.api.price import Price
 from benchrun.api.server_figures import SHOWN_FIGURES, answering
 from benchrun.api.status import (
     BenchmarkRunStatus,
@@ -213,17 +214,16 @@ class UndecidedVariant(StatusModel):
     why: ShortReason = Field(
         description="What is not certain, or why its figures do not count."
     )
-    requests_to_decide: int | None = None
-    """About how many requests each of its runs needs at this load point, over all repeats, to
-    decide it; absent if the number is not known, or more requests do not help."""
+    price: Price | None = None
+    """What each of its runs would take at this load point to decide it: the most of any of them;
+    absent if it is not known, or more requests do not help."""
 
     @property
     def decided_by(self) -> str:
-        """Return how many requests would decide on it; if unknown, why it is undecided."""
-        if self.requests_to_decide is None:
+        """Return what would decide on it; if unknown, why it is undecided."""
+        if self.price is None:
             return self.why
-        about = float(f"{self.requests_to_decide:.2g}")
-        return f"about {about:,.0f} requests a run would decide it"
+        return f"about {self.price.in_words} a run would decide it"
 
 
 # The objective of a best variant that has no other condition.
@@ -451,6 +451,9 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
         conditions=status.conditions,
         phase=status.phase,
         completion_time=status.completion_time,
+        scheduled_time=status.scheduled_time,
+        start_time=status.start_time,
+        server_released_time=status.server_released_time,
         client=status.client,
         servers=[
             each.model_copy(

@@ -10,7 +10,7 @@ from contextlib import suppress
 from statistics import fmean
 from typing import NamedTuple
 
-from benchrun_client.contract import kind_of
+from benchrun_client.contract import MIN_REPEATS, kind_of
 
 from benchrun import api
 from benchrun.judge.comparison import comparability, settings
@@ -27,12 +27,18 @@ from benchrun.judge.comparison.figures import (
     start_figure,
     throughput_at,
 )
-from benchrun.judge.comparison.gate import HERE, answer, gate
+from benchrun.judge.comparison.gate import HERE, answer, gate, undecided_values
 from benchrun.judge.comparison.hypotheses import (
     MOST_PERCENT,
     Hypothesis,
     answers,
     family_error,
+)
+from benchrun.judge.comparison.prices import (
+    Kind,
+    Values,
+    price_of,
+    values_of_change,
 )
 from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
@@ -56,6 +62,7 @@ class Compared(NamedTuple):
     probability of 80 %."""
     # Result of the gate; empty without a gate.
     answer: str = ""
+    gate_price: api.Price | None = None
     settings: Sequence[api.ComparedSetting] = ()
     """How the servers of the sides compare. `message` begins with what differs."""
 
@@ -111,7 +118,7 @@ def compare(
     fresh = (
         len(baseline) > 1
         and len(candidate) > 1
-        and all(run.spec.started is not None for run in runs)
+        and _are_started(baseline, candidate)
     )
     scope: api.Scope = "BetweenServers" if fresh else "WithinOneServer"
     outcome = outcome_of(load_points)
@@ -157,14 +164,69 @@ def compare(
     ]
     word, why = gate(required, max_regression_percent=max_regression_percent)
     word = word if fresh else HERE.get(word, word)
-    begin = answer(word, why, one_server_is_enough=one_server_is_enough)
+    price = (
+        _gate_price(
+            required,
+            baseline,
+            candidate,
+            max_regression_percent=max_regression_percent,
+            one_server_is_enough=one_server_is_enough,
+        )
+        if word in ("Underpowered", "Inconclusive")
+        or (word == "NotRegressedHere" and not one_server_is_enough)
+        else None
+    )
+    begin = answer(
+        word, why, one_server_is_enough=one_server_is_enough, price=price
+    )
     advice = ""
     if word in HERE.values():
         may_opt_in = word == "NotRegressedHere" and not one_server_is_enough
         advice = f"{_ONE_SERVER}{_OPT_IN if may_opt_in else ''}. "
     return found._replace(
-        gate=word, answer=begin, message=f"{told}{begin}. {advice}{message}"
+        gate=word,
+        answer=begin,
+        message=f"{told}{begin}. {advice}{message}",
+        gate_price=price,
     )
+
+
+def _gate_price(
+    required: Sequence[tuple[str, Sequence[Hypothesis] | None]],
+    baseline: Side,
+    candidate: Side,
+    *,
+    max_regression_percent: float,
+    one_server_is_enough: bool,
+) -> api.Price | None:
+    """Return what would decide a gate that is not decided; None if that is not known.
+
+    Of one server a side, where one is not enough, nothing shows yet how servers differ.
+    """
+    kind = _kind(baseline, candidate)
+    is_assumed = kind == "repeats" and not one_server_is_enough
+    if is_assumed and not _are_started(baseline, candidate):
+        return None
+    count = undecided_values(
+        required,
+        max_regression_percent=max_regression_percent,
+        is_assumed=is_assumed,
+    )
+    values = (
+        None if count is None else Values(count, "servers" if is_assumed else kind)
+    )
+    return price_of(values, baseline, candidate)
+
+
+def _kind(before: Side, after: Side) -> Kind:
+    """Return what more values are measured on: of one server a side, or an endpoint, on repeats."""
+    is_one = len(before) == len(after) == 1
+    return "repeats" if is_one or not _are_started(before, after) else "servers"
+
+
+def _are_started(*sides: Side) -> bool:
+    """Return whether every run started its server; an endpoint is one and the same server."""
+    return all(run.spec.started is not None for side in sides for run in side)
 
 
 def _before_all(parts: Sequence[str]) -> str:
@@ -280,6 +342,8 @@ def compared_load_points(
     The load points are in the order of the pairs.
     """
     changes = iter(answers(_all(asked), equivalence_percent=equivalence_percent))
+    error = family_error(_all(asked))
+    margin = math.log1p(equivalence_percent / 100)
     load_points = []
     for load_point, before, after, hypotheses in asked:
         if isinstance(hypotheses, str):
@@ -287,7 +351,10 @@ def compared_load_points(
                 api.ComparedLoadPoint(load_point=load_point, reason=hypotheses)
             )
             continue
-        found = [next(changes) for _ in hypotheses]
+        found = [
+            _priced(hypothesis, next(changes), before, after, error, margin)
+            for hypothesis in hypotheses
+        ]
         throughput_of = (
             None
             if load_point == api.STARTUP
@@ -308,6 +375,25 @@ def compared_load_points(
             )
         )
     return load_points
+
+
+def _priced(
+    hypothesis: Hypothesis,
+    change: api.Change,
+    before: Side,
+    after: Side,
+    error: float,
+    margin: float,
+) -> api.Change:
+    """Return the change with what would decide it, if it is undecided and that is known."""
+    count = values_of_change(hypothesis, change, error=error, margin=margin)
+    if count is None:
+        return change
+    of_start = hypothesis.metric == api.TIME_TO_READY
+    few = change.word == "Unknown" and count > MIN_REPEATS
+    kind: Kind = "servers" if of_start or few else _kind(before, after)
+    price = price_of(Values(count, kind), before, after)
+    return change.model_copy(update={"price": price})
 
 
 def _all(asked: Sequence[Pair]) -> list[Hypothesis]:
@@ -553,6 +639,7 @@ def against_baseline(
         outcome=compared.outcome,
         gate=compared.gate,
         detectable_percent=compared.detectable_percent,
+        gate_price=compared.gate_price,
         message=api.sentence(compared.message),
         settings=list(compared.settings),
         load_points=compared.load_points,
@@ -568,10 +655,15 @@ def judged_side(
     *,
     servers: Sequence[api.ServerStatus],
     client: api.ClientStatus | None,
+    instants: api.RunInstants,
 ) -> MeasuredRun:
     """Build a side of a comparison from a run that was judged just now."""
     status = api.BenchmarkRunStatus(
-        completion_time=_ENDED, servers=list(servers), client=client, results=rows
+        **instants.model_dump(),
+        completion_time=_ENDED,
+        servers=list(servers),
+        client=client,
+        results=rows,
     )
     return MeasuredRun(name, uid, spec, status)
 

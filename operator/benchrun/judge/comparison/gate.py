@@ -22,8 +22,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from benchrun.api import HIGHER_IS_BETTER, Gate
+from benchrun.api import HIGHER_IS_BETTER, ComparedMetric, Gate, Price
 from benchrun.judge.comparison.hypotheses import Hypothesis, family_error
+from benchrun.judge.comparison.prices import Gated, Noise, least_of, values_of_gate
 from benchrun.measure import percent_text, significance
 
 ERROR = 1 - significance.CONFIDENCE
@@ -43,10 +44,75 @@ _ANSWERS: Mapping[Gate, str] = {
 }
 
 
-def answer(word: Gate, why: str, *, one_server_is_enough: bool) -> str:
+def answer(
+    word: Gate,
+    why: str,
+    *,
+    one_server_is_enough: bool,
+    price: Price | None = None,
+) -> str:
     """Return a sentence that begins with the gate's result: "regressed: MeanTTFT at ..."."""
     short = word == "NotRegressedHere" and not one_server_is_enough
-    return f"{ONE_SERVER if short else _ANSWERS[word]}: {why}"
+    told = f"; about {price.in_words} would decide it" if price is not None else ""
+    return f"{ONE_SERVER if short else _ANSWERS[word]}: {why}{told}"
+
+
+def undecided_values(
+    required: Sequence[tuple[str, Sequence[Hypothesis] | None]],
+    *,
+    max_regression_percent: float,
+    is_assumed: bool = False,
+) -> int | None:
+    """Return how many values a side would decide a gate that is not decided; None if not known.
+
+    For the arguments see `gate`. If the noise of a figure is unknown, it is the least that shows
+    the noise; with `is_assumed` it is a usual one between servers.
+    """
+    asked = [
+        each
+        for _, hypotheses in required
+        for each in hypotheses or ()
+        if not each.of_arrivals
+    ]
+    missing = [each for each in asked if None in _values_of(each)]
+    if (
+        not asked
+        or missing
+        or any(hypotheses is None for _, hypotheses in required)
+    ):
+        return None
+    least = max(least_of(each.metric) for each in asked)
+    gated = []
+    for hypothesis in asked:
+        noise = Noise.assumed(hypothesis) if is_assumed else Noise.of(hypothesis)
+        if noise is None:
+            return least
+        gated.append(_gated(hypothesis.metric, noise, max_regression_percent))
+    count = values_of_gate(gated, error=ERROR)
+    has_percentile = any(each.metric.startswith("P") for each in asked)
+    return max(count, least) if count is not None and has_percentile else count
+
+
+def _gated(
+    metric: ComparedMetric, noise: Noise, max_regression_percent: float
+) -> Gated:
+    limit = _limit(metric, max_regression_percent)
+    if metric in HIGHER_IS_BETTER:
+        noise = replace(noise, estimate=-noise.estimate)
+    return Gated(noise, limit)
+
+
+def _limit(metric: ComparedMetric, max_regression_percent: float) -> float:
+    """Return how much worse a figure may get, as a logarithm above 0."""
+    share = max_regression_percent / 100
+    if metric not in HIGHER_IS_BETTER:
+        return math.log1p(share)
+    # Nothing falls by more than 100 %.
+    return -math.log1p(-share) if share < 1 else math.inf
+
+
+def _values_of(hypothesis: Hypothesis) -> tuple[float | None, float | None]:
+    return hypothesis.baseline.value, hypothesis.candidate.value
 
 
 class _Loss(NamedTuple):
@@ -149,18 +215,12 @@ def _loss(
 ) -> _Loss | None:
     """Return the loss of a figure and its limit, or None if the noise is not known."""
     contrast = hypothesis.contrast()
-    share = max_regression_percent / 100
     if contrast is None:
         return None
-    if hypothesis.metric not in HIGHER_IS_BETTER:
-        return _Loss(load_point, hypothesis, contrast, math.log1p(share))
-    # Nothing falls by more than 100 %.
-    return _Loss(
-        load_point,
-        hypothesis,
-        _turned(contrast),
-        -math.log1p(-share) if share < 1 else math.inf,
-    )
+    limit = _limit(hypothesis.metric, max_regression_percent)
+    if hypothesis.metric in HIGHER_IS_BETTER:
+        contrast = _turned(contrast)
+    return _Loss(load_point, hypothesis, contrast, limit)
 
 
 def _too_weak(
@@ -172,10 +232,7 @@ def _too_weak(
     find a change from 0 to the limit was below 80 %. If the noise of a figure is unknown, the text
     says so. Return None if no figure is too weak, or if a figure is missing.
     """
-    if any(
-        hypothesis.baseline.value is None or hypothesis.candidate.value is None
-        for _, hypothesis in asked
-    ):
+    if any(None in _values_of(hypothesis) for _, hypothesis in asked):
         return None
     if len(losses) < len(asked):
         return "the noise of a figure is unknown: measure more repeats, or more servers a side"

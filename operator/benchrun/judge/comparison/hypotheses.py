@@ -54,7 +54,7 @@ class Hypothesis:
             or self.candidate.log_mean is None
         ):
             return None
-        if not self._is_blocked():
+        if not self.is_blocked():
             return significance.welch(
                 self.baseline.log_mean, self.candidate.log_mean
             )
@@ -84,11 +84,11 @@ class Hypothesis:
             round(side.degrees_of_freedom) + 1 for side in (before, after)
         )
         shift = detectable_shift(
-            first, 0 if self._is_blocked() else second, error=error
+            first, 0 if self.is_blocked() else second, error=error
         )
         return shift * math.sqrt(contrast.squared_error)
 
-    def _is_blocked(self) -> bool:
+    def is_blocked(self) -> bool:
         """Return whether both sides have the same blocks, enough of them to compare in pairs."""
         blocks = self.baseline.log_blocks.keys()
         return (

@@ -15,6 +15,7 @@ from benchrun.api import (
     TRUSTED,
     Objective,
     ObjectiveResult,
+    Price,
     Result,
     worst_verdict,
 )
@@ -334,21 +335,22 @@ MAX_WHY = 300
 def _as_undecided(
     contender: Contender, limits: Sequence[Objective]
 ) -> UndecidedVariant:
-    """Build the entry of an undecided contender: why, and how many requests would decide it.
+    """Build the entry of an undecided contender: why, and what would decide it.
 
-    The number of requests is that of one run: the largest number that any run needs for any of
-    these objectives. It is None if one of these numbers is unknown.
+    The price is that of one run: the largest that any run has for any of these objectives. It is
+    None if one of these is unknown.
     """
-    requests: int | None = None
+    price: Price | None = None
     if contender.is_trusted:
         missing = [
-            found.requests_to_decide if found is not None else None
+            found.price if found is not None else None
             for limit in limits
             for found in contender.outcomes(limit)
             if found is None or found.outcome != "Met"
         ]
         known = [each for each in missing if each is not None]
-        requests = max(known) if known and len(known) == len(missing) else None
+        if known and len(known) == len(missing):
+            price = max(known, key=lambda each: each.weight)
         why = "; ".join(
             _why(limit, contender.outcomes(limit))
             for limit in limits
@@ -364,7 +366,7 @@ def _as_undecided(
             "load_point": contender.load_point,
             **_throughputs(contender),
             "why": why[:MAX_WHY],
-            "requests_to_decide": requests,
+            "price": price,
         }
     )
 

@@ -96,13 +96,13 @@ def page() -> str:
 def test_sections_come_in_the_order_in_which_they_are_read(page: str) -> None:
     assert re.findall(r'<section id="([a-z]+)"', page) == [
         "verdict",
-        "limits",
         "results",
         "load",
-        "distributions",
-        "timeline",
         "comparison",
         "findings",
+        "limits",
+        "distributions",
+        "timeline",
         "provenance",
         "repeat",
     ]

@@ -37,12 +37,16 @@ SECTIONS = [
     "verdict",
     "best",
     "front",
+    "results",
     "changes",
     "limits",
-    "results",
     "provenance",
     "repeat",
 ]
+
+
+def facts_of(section: Section) -> FactList:
+    return next(each for each in section.elements if isinstance(each, FactList))
 
 
 def made(section: Section | None) -> Section:
@@ -131,10 +135,11 @@ def test_however_little_there_is_it_makes_a_page(sweep: ReportedSweep) -> None:
 
 
 def test_the_verdict_comes_first_and_names_the_best() -> None:
-    first, facts = sweep_verdict_section(several()).elements[:2]
+    section = sweep_verdict_section(several())
+    first = section.elements[0]
+    facts = facts_of(section)
     assert isinstance(first, Verdict)
     assert (first.word, first.meaning.endswith(HOLES)) == ("Suspect", True)
-    assert isinstance(facts, FactList)
     assert (
         dict(facts.pairs)["Most throughput per GPU"]
         == "everything at chat/concurrency=64"
@@ -147,8 +152,7 @@ def test_without_gpus_the_most_throughput_is_that_of_a_server() -> None:
     variants = [
         each.model_copy(update={"gpus": 0}) for each in sweep.status.variants
     ]
-    facts = sweep_verdict_section(with_status(sweep, variants=variants)).elements[1]
-    assert isinstance(facts, FactList)
+    facts = facts_of(sweep_verdict_section(with_status(sweep, variants=variants)))
     assert (
         dict(facts.pairs)["Most throughput"] == "everything at chat/concurrency=64"
     )
@@ -160,8 +164,7 @@ def test_a_best_that_is_not_certain_is_no_fact() -> None:
         each.model_copy(update={"variant": None, "load_point": None})
         for each in sweep.status.best
     ]
-    facts = sweep_verdict_section(with_status(sweep, best=none)).elements[1]
-    assert isinstance(facts, FactList)
+    facts = facts_of(sweep_verdict_section(with_status(sweep, best=none)))
     assert not any(name.startswith("Most throughput") for name, _ in facts.pairs)
 
 
@@ -175,8 +178,7 @@ def test_the_best_of_many_workloads_stand_in_their_table_alone() -> None:
         given = replace(
             sweep, status=sweep.status.model_copy(update={"best": status})
         )
-        facts = sweep_verdict_section(given).elements[1]
-        assert isinstance(facts, FactList)
+        facts = facts_of(sweep_verdict_section(given))
         assert (
             sum(name.startswith("Most throughput") for name, _ in facts.pairs)
             == shown

@@ -9,6 +9,7 @@ from benchrun.report import html
 from benchrun.report.comparison_rows import (
     comparison_rows,
     interval,
+    prices,
     reasons,
     setting_rows,
     signed,
@@ -71,6 +72,7 @@ def comparison_section(run: html.Reported) -> html.Section | None:
         html.Prose(EXPLAINED + dashed + some if charts else ""),
         html.Charts(charts),
         _table(comparison_rows(found.load_points)),
+        *(html.Prose(f"{price}.") for price in prices(found.load_points)),
         *(
             html.Prose(f"Not compared: {reason}")
             for reason in reasons(found.load_points)

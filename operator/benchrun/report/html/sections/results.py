@@ -1,5 +1,6 @@
 """Sections with the figures of every load point, and what limits them."""
 
+from benchrun.api import Result
 from benchrun.report import html, serving_result, tables
 from benchrun.report.run_list import template
 from benchrun.report.sweep_rows import (
@@ -9,7 +10,7 @@ from benchrun.report.sweep_rows import (
     left_out,
     variant_rows,
 )
-from benchrun.report.tables import ABSENT, Rows
+from benchrun.report.tables import Rows
 
 MAX_NAMED = 8  # Most load points listed by name if nothing limits them.
 VERDICT = frozenset({"verdict"})
@@ -70,35 +71,24 @@ def _blocks(run: html.Reported) -> list[html.CodeBlock]:
 
 
 def limits_section(run: html.Reported) -> html.Section | None:
-    """Build why requests waited and what the bottleneck is, for each load point.
+    """Build why requests waited and what the bottleneck is, each answer once.
 
     Load points without queue and bottleneck are named on one line. Return None if nothing was
     measured.
     """
     if not (results := run.status.results):
         return None
-    explained: dict[str, dict[str, str]] = {}
-    answers: list[tuple[str, ...]] = []
-    for load_point, what, word, sentence in tables.explanation_rows(
-        run.status, wide=True
-    ).rows:
-        if what in ("waiting", "limit"):
-            explained.setdefault(load_point, {})[what] = f"{word}. {sentence}"
-        elif what != "profile":
-            answers.append((load_point, what, f"{word}. {sentence}"))
-    limits = tuple(
-        (load_point, why.get("waiting", ABSENT), why.get("limit", ABSENT))
-        for load_point, why in explained.items()
+    explained = tuple(
+        row
+        for row in tables.explanation_rows(run.status, wide=True).rows
+        if row[1] != "profile"
     )
-    headers = ("load point", "why requests waited", "bottleneck")
-    quiet = [row.load_point for row in results if row.load_point not in explained]
+    quiet = [row.load_point for row in results if not _is_limited(row)]
     where = (
-        ", ".join(quiet)
-        if len(quiet) <= MAX_NAMED
-        else f"the other {len(quiet)} load points"
+        ", ".join(quiet) if len(quiet) <= MAX_NAMED else f"{len(quiet)} load points"
     )
-    where = where if explained else "any load point; the servers kept up"
-    found = Rows(("load point", "question", "answer"), tuple(answers))
+    if len(quiet) == len(results):
+        where = "any load point; the servers kept up"
     stages = html.Table(
         "Latencies are means of whole stages, in ms", tables.repeat_rows(run.status)
     )
@@ -106,15 +96,19 @@ def limits_section(run: html.Reported) -> html.Section | None:
         "limits",
         "Bottlenecks",
         html.Table(
-            "Load points with a queue or a bottleneck",
-            Rows(headers, limits),
+            "Why requests waited, what is the bottleneck, and other questions",
+            Rows(tables.EXPLANATION_HEADERS, explained),
             stacked=True,
         ),
         html.Prose(f"No queue and no bottleneck at {where}." if quiet else ""),
-        html.Table(
-            "Which repeats to use, and other questions", found, stacked=True
-        ),
         html.fold("Every stage, in order of measurement", stages),
+    )
+
+
+def _is_limited(row: Result) -> bool:
+    """Return whether something made requests wait, or limits throughput."""
+    return (row.waiting is not None and row.waiting.reason != "None") or (
+        row.bottleneck is not None and row.bottleneck.limit != "None"
     )
 
 

@@ -13,7 +13,7 @@ from benchrun.api.sweep import (
     SweepReason,
     VariantStatus,
 )
-from benchrun.report import exit_codes, html
+from benchrun.report import exit_codes, html, opening
 from benchrun.report.comparison_rows import GATES, WORDS
 from benchrun.report.run_list import outcome_word
 from benchrun.report.sweep_rows import (
@@ -77,6 +77,7 @@ def verdict_section(run: html.Reported) -> html.Section:
         "verdict",
         "Verdict",
         html.Verdict(word, status.message or "", meaning),
+        *_begin(opening.of_run(status)),
         _facts(status),
         html.Table(
             "Highest load that meets the objectives",
@@ -88,6 +89,13 @@ def verdict_section(run: html.Reported) -> html.Section:
         html.Table("Widths of intervals", width_rows(status)),
         html.CodeBlock("Last lines of the server's log", status.log_tail or ""),
     )
+
+
+def _begin(found: opening.Opening | None) -> list[html.Prose]:
+    """Return the three sentences that a report begins with."""
+    return [
+        html.Prose(each) for each in (found.sentences if found is not None else ())
+    ]
 
 
 def _facts(status: BenchmarkRunStatus) -> html.FactList:
@@ -175,6 +183,7 @@ def sweep_verdict_section(sweep: html.ReportedSweep) -> html.Section:
         "verdict",
         "Verdict",
         html.Verdict(word, status.message or "", MEANINGS.get(word, "") + holes),
+        *_begin(opening.of_sweep(status)),
         _sweep_facts(status),
         html.Table(
             "The variants",

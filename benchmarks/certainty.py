@@ -1,0 +1,89 @@
+"""Whether what is told to be enough decides: percentiles, objectives and changes, simulated.
+
+Measurements that leave something open tell what it takes. New ones, of sizes around it, show what
+it takes to decide in four of five. docs/truth.md says what is assumed. `--only` measures settings
+whose names contain a word, `--slice 2/5` every fifth setting from the second on. Progress goes to
+standard error, one line a setting; the last line on standard output is one JSON object. Exits 1
+when a limit is not kept.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from _outcome import beyond, finish, say
+from truth_kit import prices
+from truth_kit.spread import spread
+
+KINDS = ("percentile", "objective", "change")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was seen over all settings; None: of none."""
+
+    told_error_percent: float | None
+    """Median over the settings of how far the told number, its median, is from what it takes."""
+    told_error_percentile_percent: float | None
+    told_error_objective_percent: float | None
+    told_error_change_percent: float | None
+    told_error_each_percent: float | None
+    """Median over single measurements."""
+    told_decides_percent: float | None
+    """Median over the settings of the share that is decided with the told number."""
+    settings: int
+    left_out: int  # Settings that were mostly decided, or never near what was told.
+
+    def beyond_limits(self) -> Iterator[str]:
+        """Yield a line for every limit that is not kept."""
+        if self.told_error_percent is not None:
+            yield from beyond(self, at_most={"told_error_percent": 30.0})
+
+
+def figures(seen: Sequence[prices.Found], *, left_out: int) -> Figures:
+    """Return the figures of these settings."""
+    of_kind = {
+        kind: _median(
+            [each.error_percent for each in seen if each.setting.startswith(kind)]
+        )
+        for kind in KINDS
+    }
+    return Figures(
+        told_error_percent=_median([each.error_percent for each in seen]),
+        told_error_percentile_percent=of_kind["percentile"],
+        told_error_objective_percent=of_kind["objective"],
+        told_error_change_percent=of_kind["change"],
+        told_error_each_percent=_median(prices.errors_of_each(seen)),
+        told_decides_percent=_median([each.decided_percent for each in seen]),
+        settings=len(seen),
+        left_out=left_out,
+    )
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return round(median(values), 1) if values else None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="a word in the settings' names")
+    parser.add_argument("--slice", default="1/1", help="which of how many slices")
+    options = parser.parse_args()
+    number, of = map(int, options.slice.split("/"))
+    places = [
+        place
+        for place, setting in enumerate(prices.settings())
+        if options.only in setting.name and place % of == number - 1
+    ]
+    seen = []
+    for each in spread(prices.of_place, places):
+        if each is not None:
+            say(f"  {prices.in_words(each)}")
+            seen.append(each)
+    return finish(figures(seen, left_out=len(places) - len(seen)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
