@@ -68,7 +68,7 @@ def answer(
 
 
 def both(repeats: int, ms: tuple[float, float]) -> list[StageRecord]:
-    found = []
+    found: list[StageRecord] = []
     for repeat in range(1, repeats + 1):
         for load, each in zip(("4", "8"), ms, strict=True):
             sequence = len(found)

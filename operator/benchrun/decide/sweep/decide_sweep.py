@@ -184,7 +184,7 @@ def _power(state: SweepState) -> str:
     )
     if spec.replications == 1:
         return (
-            power_sentence(spec.template.repeats, questions, unit="repeats")
+            power_sentence(spec.template.most_repeats, questions, unit="repeats")
             if others
             else ""
         )
