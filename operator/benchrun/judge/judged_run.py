@@ -379,7 +379,7 @@ def _objectives(found: Judged) -> dict[str, list[str]]:
             told = [f"measured {shown(value)} ms"] if value is not None else []
             if each.price is not None:
                 told.append(f"about {each.price.in_words} would decide it")
-            measured = f" ({'; '.join(told)})" if told else ""
+            measured = f" ({', '.join(told)})" if told else ""
             texts.setdefault(each.outcome, []).append(
                 f"{limit} at {row.load_point}{measured}"
             )

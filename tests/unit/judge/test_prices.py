@@ -1,8 +1,12 @@
 """What a load point would take: requests, repeats, minutes and GPU-seconds of what it took."""
 
 import pytest
+from benchrun.judge.judged_run import judged_run
 from benchrun.judge.prices import MAX_TOLD_REQUESTS, Held, price, prices
 from benchrun_client.contract import Needed
+from unit.judge.specs import spec
+from unit.judge.test_results import RUN
+from unit.measure.records import record
 
 TOOK = Held(requests=500, counted=400, repeats=2, seconds=120.0, gpus=4)
 
@@ -49,3 +53,18 @@ def test_what_is_not_known_has_no_price(
     assert price(needed, took) is None
     if needed is not None:
         assert prices({"p99_ttft_ms": needed}, took) == {}
+
+
+def test_the_condition_and_the_document_tell_the_price_of_the_row() -> None:
+    asked = spec(
+        objectives=[{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 1000}]
+    )
+    judgement, document = judged_run(RUN, asked, [record()], ())
+    (told,) = judgement.results[0].objectives
+    assert told.outcome == "Inconclusive"
+    assert told.price is not None
+    assert f"about {told.price.in_words} would decide it" in (
+        judgement.objectives_message
+    )
+    assert told.price.in_words in judgement.message
+    assert document.results[0].objectives == judgement.results[0].objectives
