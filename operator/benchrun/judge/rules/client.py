@@ -197,7 +197,6 @@ def _signs(stage: StageFacts) -> list[Sign]:
     if stage.expected.offline:
         return []
     thresholds = stage.thresholds
-    client = stage.record.client
     signs = []
     factor = thresholds.client_invalid_factor
     max_lag_ms = _lag_threshold_ms(stage)
