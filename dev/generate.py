@@ -52,8 +52,10 @@ Condition `Valid` is False, exit code 4. |
 | Note | Good to know. The load point stays Valid. |
 
 `validity.severities` in the spec changes a severity or switches a rule off; the result shows it. \
-`benchrun judge`
-re-evaluates a finished run with other thresholds; `--help` lists them.
+`validity.rules` are
+[rules of your own](../how-to.md#add-rules-of-your-own). `benchrun judge` re-evaluates a finished \
+run with other thresholds;
+`--help` lists them.
 
 Findings in the order of results:
 

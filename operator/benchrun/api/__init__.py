@@ -19,7 +19,7 @@ from benchrun.api.base import (
     sentence,
     without_branch,
 )
-from benchrun.api.codes import FIXED, Code
+from benchrun.api.codes import FIXED, Code, rule_of
 from benchrun.api.comparison import (
     COSTS,
     DEFAULT_EQUIVALENCE_PERCENT,
@@ -77,6 +77,7 @@ from benchrun.api.measurement import (
     CachePolicy,
     Objective,
     RuleSeverity,
+    UserRule,
 )
 from benchrun.api.queueing import FlavorToleration, Placement, QueueStatus
 from benchrun.api.requests import ChatFields
@@ -346,6 +347,7 @@ __all__ = [
     "TimelineSpan",
     "Truncated",
     "Unique",
+    "UserRule",
     "Verdict",
     "Waiting",
     "WaitingReason",
@@ -377,6 +379,7 @@ __all__ = [
     "read_result",
     "refused",
     "result_json",
+    "rule_of",
     "run_end",
     "sentence",
     "status_changes",
