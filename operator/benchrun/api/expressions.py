@@ -70,7 +70,7 @@ def compiled(text: str, environment: Environment) -> Expression:
 
 
 class _Token(NamedTuple):
-    kind: Literal["double", "int", "string", "name", "sign", "end"]
+    kind: str  # A group of `_TOKEN`, or "end".
     text: str
     at: int
 
@@ -111,7 +111,7 @@ def _tokens(text: str) -> list[_Token]:
             start = at + len(text[at:]) - len(text[at:].lstrip())
             raise _error(start, f"{text[start]!r} is not understood")
         kind = match.lastgroup
-        found.append(_Token(kind, match[kind], match.start(kind)))  # type: ignore[arg-type]
+        found.append(_Token(kind, match[kind], match.start(kind)))
         at = match.end()
     return [*found, _Token("end", "", end)]
 

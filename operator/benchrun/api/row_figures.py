@@ -55,10 +55,11 @@ STATISTICS = ("mean", "median", "std")
 ROLES = (*SERVING_ROLES, ROLE_GATEWAY)
 CV = "repeatCvPercent"
 METRICS = "metrics"
+_NUMBERS: tuple[object, ...] = (float | None, int | None)
 ROLE_FIELDS = {
     json_name(name): name
     for name, field in RoleFigures.model_fields.items()
-    if field.annotation == float | None or field.annotation == int | None
+    if field.annotation in _NUMBERS
 }
 _PERCENTILE = re.compile(
     rf"p([0-9]{{1,2}}(?:\.[0-9]{{1,3}})?)_({'|'.join(LATENCIES)})_ms"
@@ -129,12 +130,12 @@ def row_values(row: Result) -> Values:
     Figures are of the steady part where the row has one, as in tables.
     """
     metrics = {key: row.figure(key) for key in row.metrics | row.steady}
-    roles: dict[str, Figures] = {
-        role.role: {
-            shown: getattr(role, name) for shown, name in ROLE_FIELDS.items()
+    roles: dict[str, Figures] = {role: {} for role in ROLES}
+    for each in row.roles:
+        figures = {
+            shown: getattr(each, name) for shown, name in ROLE_FIELDS.items()
         }
-        for role in row.roles
-    }
+        roles |= {each.role: figures} if each.role in roles else {}
     return {
         "workload": row.workload,
         "axis": row.axis,
@@ -142,8 +143,7 @@ def row_values(row: Result) -> Values:
         "repeats": row.repeats,
         METRICS: metrics,
         CV: row.repeat_cv_percent,
-        **{role: {} for role in ROLES},
-        **{role: figures for role, figures in roles.items() if role in ROLES},
+        **roles,
     }
 
 

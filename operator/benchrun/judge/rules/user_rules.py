@@ -50,7 +50,7 @@ def _finding(
     threshold = float(rule.above or rule.below or 0)
     if not (value > threshold if side == "above" else value < threshold):
         return None
-    evidence = {
+    evidence: dict[str, float | str | None] = {
         "rule": rule.name,
         "metric": rule.metric,
         "relativeTo": rule.relative_to,
