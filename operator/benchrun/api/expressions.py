@@ -242,7 +242,7 @@ class _Parser:
     def _among(self, token: _Token, node: _Node) -> _Node:
         """Read the list on the right of `in`, whose entries are of the type on the left."""
         self._wanted("[")
-        equal = []
+        equal: list[_Evaluate] = []
         while not self._taken("]"):
             if equal:
                 self._wanted(",")

@@ -172,6 +172,10 @@ def _condition(text: str) -> str:
     return text
 
 
+def _one_line(text: str) -> str:
+    return " ".join(plain_text(text).split())
+
+
 FigureName = Annotated[
     str,
     Field(min_length=1, max_length=80, pattern=r"^[a-zA-Z][a-zA-Z0-9_.]*$"),
@@ -213,7 +217,7 @@ class UserRule(SpecModel):
     )
     message: (
         Annotated[
-            str, Field(min_length=1, max_length=300), AfterValidator(plain_text)
+            str, Field(min_length=1, max_length=300), AfterValidator(_one_line)
         ]
         | None
     ) = Field(None, description="Sentence of its findings, before the figures.")

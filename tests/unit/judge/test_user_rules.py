@@ -140,11 +140,16 @@ def test_severities_can_not_be_switched_off_elsewhere() -> None:
 
 
 def test_a_message_is_plain_text_and_survives_the_status() -> None:
-    text = "a\x1b[31mred\x07 {value} <b>\u202e"
+    text = "a\x1b[31mred\x07\n\n\t{value} <b>\u202e"
     found = judged({"metric": "failed", "above": "0", "message": text})
     finding = own(found)["UserRule/rule-0"]
     assert finding.sentence == "ared {value} <b> (failed is 1, above 0)"
     assert finding.evidence["message"] == "ared {value} <b>"
+
+
+def test_a_message_of_nothing_is_none() -> None:
+    found = judged({"metric": "failed", "above": "0", "message": "\x1b[31m\x07"})
+    assert own(found)["UserRule/rule-0"].sentence == "failed is 1, above 0."
 
 
 def test_most_rules_with_the_longest_texts_fit_the_status() -> None:

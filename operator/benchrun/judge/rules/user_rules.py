@@ -57,7 +57,8 @@ def _finding(
         "value": value,
         "side": side,
         "threshold": threshold,
-        "message": rule.message,
+        # Of a message of control characters nothing is left.
+        "message": rule.message or None,
     }
     return StageFinding(
         Code.USER_RULE,
