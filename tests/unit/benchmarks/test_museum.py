@@ -21,7 +21,7 @@ def test_an_exhibit_differs_from_its_twin_and_has_a_name(exhibit: Exhibit) -> No
     assert re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", exhibit.thread)
     assert exhibit.wrong != exhibit.clean
     assert bool(exhibit.names) != (exhibit.is_prevented is not None)
-    assert all(each in Code for each in exhibit.names)
+    assert set(exhibit.names) <= {code.value for code in Code}
     for run in (exhibit.wrong, exhibit.clean):
         assert run.spec("http://127.0.0.1:1").workloads
 
