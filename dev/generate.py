@@ -32,6 +32,8 @@ ENGINES_FILE = "docs/engines.md"
 FAULTS_FILE = "docs/faults.md"
 CHILDREN_FILE = "charts/benchrun/templates/_children.tpl"
 FAULTS_MEASURED_FILE = "docs/faults.json"
+MUSEUM_FILE = "docs/museum.md"
+MUSEUM_MEASURED_FILE = "docs/museum.json"
 CHART_FILE = "charts/benchrun/Chart.yaml"
 CHART_README_FILE = "charts/benchrun/README.md"
 
@@ -52,8 +54,10 @@ Condition `Valid` is False, exit code 4. |
 | Note | Good to know. The load point stays Valid. |
 
 `validity.severities` in the spec changes a severity or switches a rule off; the result shows it. \
-`benchrun judge`
-re-evaluates a finished run with other thresholds; `--help` lists them.
+`validity.rules` are
+[rules of your own](../how-to.md#add-rules-of-your-own). `benchrun judge` re-evaluates a finished \
+run with other thresholds;
+`--help` lists them.
 
 Findings in the order of results:
 
@@ -149,6 +153,14 @@ def findings_page() -> str:
     )
 
 
+def museum_page() -> str:
+    """Return the page of wrong benchmarks, from their latest replay."""
+    from dev.museum_table import museum_text
+
+    found = json.loads((ROOT / MUSEUM_MEASURED_FILE).read_text(encoding="utf-8"))
+    return _PAGE.format(source=MUSEUM_MEASURED_FILE) + museum_text(found)
+
+
 def faults_page() -> str:
     """Return the page of every fault and its consequences, from the tests' measurements."""
     from dev.fault_table import faults_text
@@ -226,6 +238,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     EXPORTS_FILE: exports_page,
     ENGINES_FILE: engines_page,
     FAULTS_FILE: faults_page,
+    MUSEUM_FILE: museum_page,
     CHART_FILE: chart_metadata,
     CHART_README_FILE: chart_readme,
     CHILDREN_FILE: children_template,

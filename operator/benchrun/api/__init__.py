@@ -19,7 +19,7 @@ from benchrun.api.base import (
     sentence,
     without_branch,
 )
-from benchrun.api.codes import FIXED, Code
+from benchrun.api.codes import FIXED, Code, rule_of
 from benchrun.api.comparison import (
     COSTS,
     DEFAULT_EQUIVALENCE_PERCENT,
@@ -78,6 +78,7 @@ from benchrun.api.measurement import (
     CachePolicy,
     Objective,
     RuleSeverity,
+    UserRule,
 )
 from benchrun.api.price import Price, about
 from benchrun.api.queueing import FlavorToleration, Placement, QueueStatus
@@ -355,6 +356,7 @@ __all__ = [
     "Truncated",
     "Unique",
     "UntilDecided",
+    "UserRule",
     "Verdict",
     "Waiting",
     "WaitingReason",
@@ -389,6 +391,7 @@ __all__ = [
     "read_result",
     "refused",
     "result_json",
+    "rule_of",
     "run_end",
     "sentence",
     "status_changes",

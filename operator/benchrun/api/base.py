@@ -110,9 +110,12 @@ class Rule:
         return json_schema
 
 
-def refused(text: str) -> PydanticCustomError:
-    """Build the error of a validator; its message is shown unchanged."""
-    return PydanticCustomError("rule", "{text}", {"text": text, "path": ""})
+def refused(text: str, path: str = "") -> PydanticCustomError:
+    """Build the error of a validator; its message is shown unchanged.
+
+    `path` is the field below the value that is wrong.
+    """
+    return PydanticCustomError("rule", "{text}", {"text": text, "path": path})
 
 
 def exactly_one(*names: str) -> Rule:
@@ -270,6 +273,10 @@ NUMBER = "'^(inf|[0-9]+([.][0-9]+)?)$'"
 pattern, and a rule in which double() fails gives no message."""
 ABOVE_ZERO = Rule(
     cel=f"!self.matches({NUMBER}) || double(self) > 0.0", message="must be above 0"
+)
+AT_MOST_100 = Rule(
+    cel=f"!self.matches({NUMBER}) || double(self) <= 100.0",
+    message="must be at most 100",
 )
 
 Decimal = Annotated[

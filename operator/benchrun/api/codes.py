@@ -65,6 +65,7 @@ class Code(StrEnum):
     TOKEN_COUNTS_DISAGREE = "TokenCountsDisagree", "Suspect"
     PROMPT_TOKENS_DISAGREE = "PromptTokensDisagree", "Note", "Suspect"
     PREEMPTED = "Preempted", "Note", "Suspect"
+    USER_RULE = "UserRule", "Note", "Suspect", "Invalid"
     WINDOW_TOO_SHORT = "WindowTooShort", "Suspect"
     TOO_FEW_SAMPLES = "TooFewSamples", "Note"
     ENGINES_UNEQUAL = "EnginesUnequal", "Note"
@@ -87,7 +88,13 @@ FIXED: frozenset[Code] = frozenset(
         Code.RECORD_MISSING,
         Code.ENGINES_UNEQUAL,
         Code.SETTINGS_UNEQUAL,
+        Code.USER_RULE,
         Code.NOT_CHECKED,
     }
 )
-"""Codes whose severity is fixed: a spec can't change it."""
+"""Codes whose severity is fixed: `validity.severities` can't change it."""
+
+
+def rule_of(code: str) -> Code:
+    """Return the rule of a finding's code: `UserRule` of `UserRule/slow-tail`."""
+    return Code(code.partition("/")[0])

@@ -10,6 +10,7 @@ from benchrun_client.engines import Effect
 from pydantic import Field
 
 from benchrun.api.base import (
+    AT_MOST_100,
     SET,
     Decimal,
     DnsLabel,
@@ -20,7 +21,6 @@ from benchrun.api.base import (
     entries,
     exactly_one,
 )
-from benchrun.api.measurement import AT_MOST_100
 from benchrun.api.price import Price
 from benchrun.names import MAX_RUN_NAME
 

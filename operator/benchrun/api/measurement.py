@@ -1,5 +1,6 @@
 """`spec.measurement`, `spec.objectives`, `spec.validity`, `spec.client`."""
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -12,18 +13,23 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from benchrun.api import row_figures
 from benchrun.api.base import (
+    AT_MOST_100,
     DIFFERENT_NUMBERS,
-    NUMBER,
     Decimal,
     Percentile,
     Rule,
     SpecModel,
     Text,
     Unique,
+    WorkloadName,
     exactly_one,
+    plain_text,
+    refused,
 )
 from benchrun.api.codes import FIXED, Code
+from benchrun.api.expressions import MAX_LENGTH, ExpressionError, compiled
 from benchrun.api.server import Env, PodOverrides, Profile, Resources
 
 AUTO = "Auto"
@@ -77,12 +83,6 @@ MEASUREMENT_RULES = (
         ),
         path=".measurement.profile",
     ),
-)
-
-
-AT_MOST_100 = Rule(
-    cel=f"!self.matches({NUMBER}) || double(self) <= 100.0",
-    message="must be at most 100",
 )
 
 
@@ -183,6 +183,85 @@ class RuleSeverity(SpecModel):
     )
 
 
+def _figure_of_a_row(name: str) -> str:
+    if problem := row_figures.figure_problem(name):
+        raise refused(problem)
+    return name
+
+
+def _condition(text: str) -> str:
+    try:
+        compiled(text, row_figures.ENVIRONMENT)
+    except ExpressionError as problem:
+        raise refused(str(problem)) from None
+    return text
+
+
+def _one_line(text: str) -> str:
+    return " ".join(plain_text(text).split())
+
+
+FigureName = Annotated[
+    str,
+    Field(min_length=1, max_length=80, pattern=r"^[a-zA-Z][a-zA-Z0-9_.]*$"),
+    AfterValidator(_figure_of_a_row),
+]
+"""The name of a figure of a row. That it exists is checked before anything is created."""
+
+
+class UserRule(SpecModel):
+    """A rule of your own about one figure of every row.
+
+    Exactly one of `above` and `below`.
+    """
+
+    rules = (exactly_one("above", "below"),)
+    name: WorkloadName = Field(
+        description="Its findings have the code UserRule/NAME."
+    )
+    metric: FigureName
+    """The figure: a name in results[].metrics, as p99_ttft_ms; of a role, as
+    server.kvCacheMaxPercent; or of the repeats, as repeatCvPercent.mean_ttft_ms."""
+    relative_to: FigureName | None = Field(
+        None, description="Compare the ratio of metric to this figure."
+    )
+    when: (
+        Annotated[
+            str,
+            Field(min_length=1, max_length=MAX_LENGTH),
+            AfterValidator(_condition),
+        ]
+        | None
+    ) = None
+    """Rows that the rule is for: CEL over workload, axis, load (a double), repeats, metrics,
+    repeatCvPercent and the roles. Left out: all."""
+    above: Decimal | None = Field(None, description="Found above this value.")
+    below: Decimal | None = Field(None, description="Found below this value.")
+    severity: Literal["Note", "Suspect", "Invalid"] = Field(
+        "Suspect", description="Severity of its findings."
+    )
+    message: (
+        Annotated[
+            str, Field(min_length=1, max_length=300), AfterValidator(_one_line)
+        ]
+        | None
+    ) = Field(None, description="Sentence of its findings, before the figures.")
+
+    @property
+    def metrics(self) -> Iterator[tuple[str, str]]:
+        """Yield each field that names metrics of a row, with each of these names."""
+        yield "metric", self.metric
+        if self.relative_to is not None:
+            yield "relativeTo", self.relative_to
+        if self.when is not None:
+            for group, key in compiled(self.when, row_figures.ENVIRONMENT).figures:
+                if group == row_figures.METRICS:
+                    yield "when", key
+
+
+MAX_RULES = 16
+
+
 class Validity(SpecModel):
     """Limits and severities of findings."""
 
@@ -193,6 +272,10 @@ class Validity(SpecModel):
         list[RuleSeverity], Field(max_length=32), Unique("code")
     ] = Field(default_factory=list)
     """Other severities for findings, or Off."""
+    user_rules: Annotated[
+        list[UserRule], Field(max_length=MAX_RULES), Unique("name")
+    ] = Field(default_factory=list, alias="rules")
+    """Rules of your own."""
 
 
 class Client(SpecModel):

@@ -1,13 +1,21 @@
 """`BenchmarkRun.spec`: the whole experiment, and what may still change once it is written."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from benchrun_client.engines import ENGINES, Engine, EngineName, RequestField
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from benchrun.api import measurement, workloads
-from benchrun.api.base import NUMBER, Rule, SpecModel, Unique, entries, exactly_one
+from benchrun.api.base import (
+    NUMBER,
+    Rule,
+    SpecModel,
+    Unique,
+    entries,
+    exactly_one,
+    refused,
+)
 from benchrun.api.comparison import Baseline, Cost
 from benchrun.api.measurement import AUTO, Client, Measurement, Objective, Validity
 from benchrun.api.queueing import WhenEvicted
@@ -19,6 +27,7 @@ from benchrun.api.repeats import (
     Width,
     most_repeats,
 )
+from benchrun.api.row_figures import percentile_of
 from benchrun.api.server import (
     ChatTemplate,
     Endpoint,
@@ -340,6 +349,20 @@ class BenchmarkRunSpec(SpecModel):
         Annotated[int, Field(ge=0, le=31_536_000)] | None
     ) = None
     """Seconds after its end until this object and its results are deleted. Left out: never."""
+
+    @model_validator(mode="after")
+    def _measures_what_rules_ask_for(self) -> Self:
+        measured = {float(each) for each in self.measurement.percentiles}
+        for place, rule in enumerate(self.validity.user_rules):
+            for field, name in rule.metrics:
+                percentile = percentile_of(name)
+                if percentile is not None and percentile not in measured:
+                    raise refused(
+                        f'{name} is not measured: add "{percentile:g}" to '
+                        "measurement.percentiles",
+                        f".validity.rules[{place}].{field}",
+                    )
+        return self
 
     @property
     def until_decided(self) -> bool:

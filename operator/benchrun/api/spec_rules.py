@@ -115,6 +115,7 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0xfbf1cb02: lambda self: self.requests is not None or self.seconds is not None or self.gpu_seconds is not None,
     0xb385d345: lambda self: (self.auto is not None) != (self.none is not None),
     0x76f2c8c5: lambda self: not re.search('^(inf|[0-9]+([.][0-9]+)?)$', self) or float(self) <= 100.0,
+    0x48320f79: lambda self: (self.above is not None) != (self.below is not None),
     0xeb2fc1d5: lambda self: len([x for x in [self.per_gpu_hour is not None, self.per_hour is not None, self.per_million_tokens is not None] if x]) == 1,
     0xd99b25af: lambda self: self.template.server is not None or self.template.offline is not None,
     0x83bc53dd: lambda self: not self.template.suspend,

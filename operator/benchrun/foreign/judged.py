@@ -39,8 +39,11 @@ from benchrun.judge.rules.rule import (
 MAX_MEASUREMENTS = 1000  # Most measurements that are judged together.
 PERCENTILES = ("50", "90", "95", "99")
 AnswerWord = Literal["Found", "NotFound", "CannotBeKnown"]
-ASKED = tuple(code for code in Code if code is not Code.NOT_CHECKED)
-"""Codes of all rules. NotChecked is no rule: the answers say the same."""
+ASKED = tuple(
+    code for code in Code if code not in (Code.NOT_CHECKED, Code.USER_RULE)
+)
+"""Codes of all rules. NotChecked is no rule: the answers say the same. Rules of the user's own are
+in specs, and a file has none."""
 REPEAT = "give the files of several measurements of this load"
 
 

@@ -230,7 +230,7 @@ def _codes(found: Sequence[StageFinding]) -> list[str]:
     ordered = sorted(
         found, key=lambda finding: -api.SEVERITIES.index(finding.severity)
     )
-    return list(dict.fromkeys(finding.code.value for finding in ordered))
+    return list(dict.fromkeys(finding.full_code for finding in ordered))
 
 
 def _steady(

@@ -31,6 +31,7 @@ from benchrun.judge.result_row import (
 from benchrun.judge.rules.all_rules import (
     aggregate,
     judge_load_point,
+    judge_row,
     judge_run,
     verdict_of_findings,
 )
@@ -300,11 +301,16 @@ def results(
     summaries = {
         load_point_id: each.summary for load_point_id, each in by_load_point.items()
     }
+    priced = {
+        load_point_id: with_costs(with_throughput_per_gpu(each.row, gpus), cost)
+        for load_point_id, each in by_load_point.items()
+    }
     of_run = judge_run(RunContext(limits, summaries))
     seen = {
         load_point_id: [
             *each.seen,
             *(f for f in of_run if f.stage_id == load_point_id),
+            *judge_row(priced[load_point_id], spec.validity.user_rules),
         ]
         for load_point_id, each in by_load_point.items()
     }
@@ -323,14 +329,11 @@ def results(
         if verdict_of_findings(of_load_point) != "Invalid"
     }
     explained = explanations(seen_by_load_point, trusted=trusted)
-    bare_rows = (
-        row(each.row, found[load_point_id], explained.get(load_point_id))
-        for load_point_id, each in by_load_point.items()
-    )
-    priced = [
-        with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows
+    completed = [
+        row(each, found[load_point_id], explained.get(load_point_id))
+        for load_point_id, each in priced.items()
     ]
-    rows = _answered(priced, spec, summaries, servers, limits)
+    rows = _answered(completed, spec, summaries, servers, limits)
     findings = aggregate(
         finding for of_load_point in found.values() for finding in of_load_point
     )

@@ -67,6 +67,14 @@ def searching(**fields: Any) -> Spec:
     return {"search": {"axis": "RequestRate", "from": "1", "to": "64", **fields}}
 
 
+RULE: Spec = {"name": "tail", "metric": "failed", "above": "1"}
+
+
+def rule(**fields: Any) -> Spec:
+    """Build the changes that give a spec a rule with these fields."""
+    return {"validity": {"rules": [{**RULE, **fields}]}}
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A spec with one thing wrong."""
@@ -971,6 +979,29 @@ REFUSED: dict[str, Refused] = {
         "spec.validity.maxFailedPercent",
         {"validity": {"maxFailedPercent": "1.2.3"}},
     ),
+    "a rule without a limit": Refused(
+        "spec.validity.rules[0]",
+        {"validity": {"rules": [{"name": "tail", "metric": "failed"}]}},
+        "must set exactly one of above and below",
+    ),
+    "a rule above a number that is none": Refused(
+        "spec.validity.rules[0].above", rule(above="-1")
+    ),
+    "a rule of another severity": Refused(
+        "spec.validity.rules[0].severity", rule(severity="Off")
+    ),
+    "a rule with the name of another": Refused(
+        "spec.validity.rules[1]", {"validity": {"rules": [RULE, RULE]}}
+    ),
+    "a figure with a space": Refused(
+        "spec.validity.rules[0].metric", rule(metric="p99 ttft")
+    ),
+    "a condition without end": Refused(
+        "spec.validity.rules[0].when", rule(when="load > 1.0 || " * 40)
+    ),
+    "a sermon for a message": Refused(
+        "spec.validity.rules[0].message", rule(message="a" * 301)
+    ),
     "101 percent": Refused(
         "spec.validity.maxFailedPercent",
         {"validity": {"maxFailedPercent": "101"}},
@@ -1518,6 +1549,30 @@ ACCEPTED: dict[str, Spec] = {
         {
             "measurement": {"percentiles": ["0.5", "99.9"]},
             "validity": {"maxFailedPercent": "0.1"},
+        }
+    ),
+    "rules of one's own": minimal(
+        {
+            "validity": {
+                "rules": [
+                    RULE,
+                    {
+                        "name": "slow-tail",
+                        "metric": "p99_ttft_ms",
+                        "relativeTo": "median_ttft_ms",
+                        "when": "axis == 'Concurrency' && server.runningMean > 1.0",
+                        "above": "5.5",
+                        "severity": "Invalid",
+                        "message": "One in a hundred waits",
+                    },
+                    {
+                        "name": "cache",
+                        "metric": "server.kvCacheMaxPercent",
+                        "below": "10",
+                        "severity": "Note",
+                    },
+                ]
+            }
         }
     ),
     "objectives": minimal(

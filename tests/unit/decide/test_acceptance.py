@@ -24,6 +24,11 @@ def _workloads(**changes: Any) -> dict[str, Any]:
     return {"workloads": [workload("fine"), workload("chat", **changes)]}
 
 
+def _rule(**fields: Any) -> dict[str, Any]:
+    rule = {"name": "own", "metric": "failed", "above": "1", **fields}
+    return {"validity": {"rules": [rule]}}
+
+
 @pytest.mark.parametrize(
     ("expected", "changes"),
     [
@@ -55,6 +60,26 @@ def _workloads(**changes: Any) -> dict[str, Any]:
             {"server": {"image": "v", "command": ["vllm", "serve", "o/m"]}},
         ),
         ("spec.repeats: ", {"repeats": "3"}),
+        (
+            "spec.validity.rules[0].metric: 'p99_tft_ms' is no figure of a row; did you mean p99_ttft_ms",
+            _rule(metric="p99_tft_ms"),
+        ),
+        (
+            'spec.validity.rules[0].metric: p97_ttft_ms is not measured: add "97" to measurement.percentiles',
+            _rule(metric="p97_ttft_ms"),
+        ),
+        (
+            'spec.validity.rules[0].when: p98_itl_ms is not measured: add "98" to measurement.percentiles',
+            _rule(when="metrics.p98_itl_ms > 1.0"),
+        ),
+        (
+            "spec.validity.rules[0].relativeTo: 'cores2' is no figure",
+            _rule(relativeTo="server.cores2"),
+        ),
+        (
+            "spec.validity.rules[0].when: at character 6: a double is compared with a string",
+            _rule(when="load > '4'"),
+        ),
         (
             "spec.workloads[1].load.requestRates[0]: must be above 0",
             _workloads(load=rates("0")),

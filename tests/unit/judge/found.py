@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from benchrun.api import Finding
+from benchrun.api import Finding, rule_of
+from benchrun.api.measurement import Validity
 from benchrun.judge.results import results
 from benchrun.judge.rules.all_rules import with_more
 from benchrun.judge.rules.rule import Code
@@ -55,7 +56,10 @@ def findings_of(code: Code) -> dict[str, Finding]:
         else SPEC
     )
     workloads = spec(workloads=[workload(load=load, **_said(expected))]).workloads
-    run_spec = base.model_copy(update={"workloads": workloads})
+    validity = Validity(user_rules=list(scene.user_rules))
+    run_spec = base.model_copy(
+        update={"workloads": workloads, "validity": validity}
+    )
     judged = results(
         [point],
         scene.context.records,
@@ -65,4 +69,4 @@ def findings_of(code: Code) -> dict[str, Finding]:
         unstored=scene.unstored,
     )
     found = with_more(judged.findings, compared_in(scene))
-    return {finding.code: finding for finding in found}
+    return {rule_of(finding.code): finding for finding in found}

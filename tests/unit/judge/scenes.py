@@ -8,7 +8,7 @@ Beside these groups a file may have:
     decided_by: what holds for the evidence of every finding, such as "failed > 0"
     compares_with: names of the thresholds that the rule compares with
 
-A scene may have `sides`: what a run's servers and those of its baseline report, and their arguments.
+A scene may have `user_rules`, which are those of the spec, and `sides`: what a run's servers and those of its baseline report, and their arguments.
 
 The first scene in which something is found is the example of the code. A column of requests or
 samples is a number for all of them, a list of numbers by turns, numbers in a row ("900*3 20": three
@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from benchrun.api import LoadPoint, Objective, ServerStatus
+from benchrun.api import LoadPoint, Objective, ServerStatus, UserRule
 from benchrun.judge.comparison.settings import (
     Differing,
     RunServers,
     compared_settings,
 )
-from benchrun.judge.rules.all_rules import judge_load_point, judge_run
+from benchrun.judge.result_row import measured_row
+from benchrun.judge.rules.all_rules import judge_load_point, judge_row, judge_run
 from benchrun.judge.rules.rule import (
     Code,
     LoadPointContext,
@@ -65,6 +66,7 @@ class Scene:
     unstored: Sequence[str] = ()
     runs_servers: bool = False  # Or it measures an endpoint.
     sides: Differing | None = None
+    user_rules: Sequence[UserRule] = ()
 
     @property
     def samples(self) -> list[Sample]:
@@ -123,6 +125,7 @@ def found_in(scene: Scene) -> list[StageFinding]:
         *judge_load_point(context),
         *unstored_records(context.load_point, scene.unstored),
         *judge_run(run),
+        *judge_row(measured_row(context, [], spec=spec()), scene.user_rules),
         *compared_in(scene),
     ]
 
@@ -177,6 +180,7 @@ def _scene(
     planned: int | None = None,
     unstored: bool = False,
     sides: Sequence[Knobs] = (),
+    user_rules: Sequence[Knobs] = (),
     evidence: Knobs | None = None,
     weight: float | None = None,
     **of_stages: Any,
@@ -209,6 +213,7 @@ def _scene(
         point.stage_ids if unstored else (),
         bool(own_servers),
         Differing(*([_side(**each)] for each in sides)) if sides else None,
+        [UserRule.model_validate(each) for each in user_rules],
     )
 
 

@@ -24,6 +24,7 @@ from benchrun.judge.judged_run import (
     status_rows,
 )
 from benchrun.judge.results import Judged, results
+from benchrun.judge.rules.all_rules import MAX_FINDINGS_BYTES, within
 from benchrun.judge.status_size import MAX_BYTES, fitted
 from benchrun.measure import pooled_metrics, pools_of
 from benchrun.measure.metrics_page import Sample
@@ -276,8 +277,8 @@ def test_sixty_four_load_points_fit_the_status(restarted: bool) -> None:
 def with_every_rule_firing(
     rows: Sequence[Result],
 ) -> tuple[list[Result], list[Finding]]:
-    """As long as sentences and evidence are, without the words that are left out of so many."""
-    findings = [
+    """As long as sentences and evidence are, and cut as those of a run are."""
+    every = [
         Finding(
             code=code,
             severity="Suspect",
@@ -289,6 +290,7 @@ def with_every_rule_firing(
         for code in Code
     ]
     codes = [code.value for code in Code]
+    findings = within(MAX_FINDINGS_BYTES, every)
     return [row.model_copy(update={"findings": codes}) for row in rows], findings
 
 

@@ -6,7 +6,7 @@ tests/cluster/test_validation.py."""
 from typing import Any
 
 import pytest
-from unit.api.spec_cases import ACCEPTED, REFUSED, Refused, Spec
+from unit.api.spec_cases import ACCEPTED, REFUSED, Refused, Spec, rule
 from unit.golden_messages import golden
 from unit.preflight.checks import checked, messages
 
@@ -59,6 +59,22 @@ def test_unknown_fields_are_named_with_the_nearest(
     changes: dict[str, Any], path: str
 ) -> None:
     golden(messages(checked(changes), "Error")[path])
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("metric", "p99_tft_ms", "did you mean p99_ttft_ms"),
+        ("metric", "p97_ttft_ms", 'add "97" to measurement.percentiles'),
+        ("relativeTo", "server.kvCacheMax", "did you mean kvCacheMaxPercent"),
+        ("when", "load >> 1.0", "at character 7"),
+    ],
+)
+def test_a_rule_of_ones_own_is_checked_with_its_field(
+    field: str, value: str, said: str
+) -> None:
+    found = messages(checked(rule(**{field: value})), "Error")
+    assert said in found[f"spec.validity.rules[0].{field}"]
 
 
 def test_a_value_of_another_type_is_shown() -> None:

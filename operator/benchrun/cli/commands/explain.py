@@ -41,7 +41,13 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return PASSED
     if (
         code := next(
-            (code for code in Code if code.lower() == options.code.lower()), None
+            (
+                code
+                for code in Code
+                # A rule of the user's own is named: UserRule/slow-tail.
+                if code.lower() == options.code.lower().partition("/")[0]
+            ),
+            None,
         )
     ) is None:
         raise errors.unknown("finding", options.code, sorted(Code))

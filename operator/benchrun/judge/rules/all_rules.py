@@ -7,7 +7,17 @@ findings in the order of the members of `Code`.
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from benchrun.api import SEVERITIES, Code, Finding, Verdict, sentence, worst_verdict
+from benchrun.api import (
+    SEVERITIES,
+    Code,
+    Finding,
+    Result,
+    UserRule,
+    Verdict,
+    rule_of,
+    sentence,
+    worst_verdict,
+)
 from benchrun.judge.finding_pages import page_of
 from benchrun.judge.rules import (
     client,
@@ -23,6 +33,7 @@ from benchrun.judge.rules import (
     server_identity,
     steady_state,
     unequal_servers,
+    user_rules,
     warm_up,
 )
 from benchrun.judge.rules.inputs import Needs
@@ -76,6 +87,7 @@ SENTENCES: Mapping[Code, rule.Sentence] = {
     **steady_state.SENTENCES,
     **scraping.SENTENCES,
     **unequal_servers.SENTENCES,
+    **user_rules.SENTENCES,
     **rule.SENTENCES,
 }
 NEEDS: Mapping[Code, Needs] = {
@@ -92,6 +104,7 @@ NEEDS: Mapping[Code, Needs] = {
     **steady_state.NEEDS,
     **scraping.NEEDS,
     **unequal_servers.NEEDS,
+    **user_rules.NEEDS,
     **rule.NEEDS,
 }
 """What the rule of each code reads."""
@@ -143,6 +156,11 @@ def judge_run(run: RunContext) -> list[StageFinding]:
     ]
 
 
+def judge_row(row: Result, rules: Iterable[UserRule]) -> list[StageFinding]:
+    """Apply the user's own rules to a row; a rule that it lacks figures for is in a Note."""
+    return _with_note(user_rules.found_by(rules, row), row.load_point)
+
+
 MAX_CODES = 24  # Most codes that the evidence of a finding holds.
 
 
@@ -178,16 +196,15 @@ status."""
 
 
 def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
-    """Merge the findings into one entry per code.
+    """Merge the findings into one entry per code, and one per rule of the user's own.
 
     The most severe entries come first; entries of the same severity are in the order of `Code`. An
     entry has the evidence of the worst stage. `within` cuts the entries to `MAX_FINDINGS_BYTES`.
     """
-    by_code: dict[Code, list[StageFinding]] = {}
+    by_code: dict[str, list[StageFinding]] = {}
     for finding in findings:
-        by_code.setdefault(finding.code, []).append(finding)
-    entries = [_entry(by_code[code]) for code in Code if code in by_code]
-    ordered = sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity))
+        by_code.setdefault(finding.full_code, []).append(finding)
+    ordered = sorted(map(_entry, by_code.values()), key=_place)
     return within(MAX_FINDINGS_BYTES, ordered)
 
 
@@ -195,12 +212,16 @@ def with_more(
     entries: Iterable[Finding], findings: Iterable[StageFinding]
 ) -> list[Finding]:
     """Return the entries with those of further findings, of other codes, among them in order."""
-    places = {code.value: place for place, code in enumerate(Code)}
-    both = [*entries, *aggregate(findings)]
-    both.sort(
-        key=lambda each: (-SEVERITIES.index(each.severity), places[each.code])
-    )
+    both = sorted([*entries, *aggregate(findings)], key=_place)
     return within(MAX_FINDINGS_BYTES, both)
+
+
+_PLACES: Mapping[str, int] = {code: place for place, code in enumerate(Code)}
+
+
+def _place(entry: Finding) -> tuple[int, int]:
+    """Return where an entry stands among others: by its severity, then by its code."""
+    return -SEVERITIES.index(entry.severity), _PLACES[rule_of(entry.code)]
 
 
 def within(max_bytes: int, entries: Iterable[Finding]) -> list[Finding]:
@@ -233,14 +254,26 @@ def _entry(found: list[StageFinding]) -> Finding:
         key=lambda finding: (SEVERITIES.index(finding.severity), finding.weight),
     )
     page = page_of(worst.code)
+    evidence = (
+        _unchecked(found) if worst.code is Code.NOT_CHECKED else worst.evidence
+    )
     return Finding(
-        code=worst.code,
+        code=worst.full_code,
         severity=worst.severity,
         default_severity=worst.default_severity,
         count=len({finding.stage_id for finding in found}),
         worst_stage=worst.stage_id,
-        evidence=dict(worst.evidence),
-        sentence=evidence_sentence(worst.code, worst.evidence),
+        evidence=dict(evidence),
+        sentence=evidence_sentence(worst.code, evidence),
         meaning=page.meaning,
         remedy=page.remedy,
     )
+
+
+def _unchecked(notes: list[StageFinding]) -> Evidence:
+    """Return every rule that some stage or load point could not be asked, and the first reason."""
+    reasons: dict[str, float | str | None] = {}
+    for note in sorted(notes, key=lambda each: -each.weight):
+        reasons = {**note.evidence, **reasons}
+    ordered = sorted(reasons, key=lambda code: _PLACES.get(code, len(_PLACES)))
+    return {code: reasons[code] for code in ordered[:MAX_CODES]}

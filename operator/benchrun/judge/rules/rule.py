@@ -40,6 +40,13 @@ class StageFinding:
     stage."""
     # The rule's own severity, if the spec changed it.
     default_severity: Severity | None = None
+    name: str = ""
+    """Which of several rules of this code it is; empty where the code has one rule."""
+
+    @property
+    def full_code(self) -> str:
+        """Return the code as results show it, such as `UserRule/slow-tail`."""
+        return f"{self.code}/{self.name}" if self.name else self.code.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""What `museum.py` is made of."""
