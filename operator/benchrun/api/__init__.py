@@ -49,6 +49,7 @@ from benchrun.api.comparison import (
     Scope,
     ThroughputOf,
     Word,
+    are_of_whole_answers,
     swept_metrics,
 )
 from benchrun.api.conditions import (
@@ -353,6 +354,7 @@ __all__ = [
     "Workload",
     "answer_of",
     "answering",
+    "are_of_whole_answers",
     "as_json",
     "as_many_as_fit",
     "checked_label",
