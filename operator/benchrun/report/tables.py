@@ -292,10 +292,10 @@ def result_rows(
             "TTFAT p99", lambda row: _latency(row, "ttfat", "99"), optional=True
         ),
         Column("TPOT p50", lambda row: _latency(row, "tpot", "50"), optional=whole),
-        *(
-            [Column("E2EL p50", lambda row: _latency(row, "e2el", "50"))]
-            if whole
-            else []
+        Column(
+            "E2EL p50",
+            lambda row: _latency(row, "e2el", "50") if whole else ABSENT,
+            optional=True,
         ),
         Column("E2EL p99", lambda row: _latency(row, "e2el", "99")),
         *(

@@ -6,7 +6,7 @@ import pytest
 from benchrun.api import BenchmarkRunStatus, Code
 from benchrun.judge.results import Judged, results
 from benchrun.measure import request_figures
-from benchrun.report import serving_result, tables
+from benchrun.report import serving_result, tables, watch_state
 from benchrun_client.contract import GapCounts, StageRecord
 from unit.judge.specs import spec, workload
 from unit.measure.records import edge, load_point, record, requests, served
@@ -60,10 +60,8 @@ def judged(*records: StageRecord, **changes: Any) -> Judged:
 def test_a_row_has_no_figure_of_tokens_that_do_not_exist() -> None:
     (row,) = judged(embedded()).results
     lacking = ("ttft", "tpot", "itl", "output", "ttfrt", "ttfat")
-    for figures in (row.metrics, row.steady, row.intervals, row.repeat_cv_percent):
-        assert [
-            key for key in figures if any(part in key for part in lacking)
-        ] == []
+    keys = [*row.metrics, *row.steady, *row.intervals, *row.repeat_cv_percent]
+    assert [key for key in keys if any(part in key for part in lacking)] == []
     assert row.metrics["total_input_tokens"] == REQUESTS * PROMPT
     assert row.metrics["p99_e2el_ms"] == pytest.approx(100.6)
     assert row.has_plateau
@@ -165,6 +163,13 @@ def test_what_a_server_does_not_count_is_unknown_and_not_absent() -> None:
     columns = requests(ended=[0, 0])
     found = request_figures.totals([record(requests=columns)])
     assert found["output_throughput"] is None
+
+
+def test_a_line_while_the_run_goes_on_has_what_there_is() -> None:
+    own = {"request_throughput": 79.2, "total_token_throughput": 7920.0}
+    record = embedded().model_copy(update={"scalars": own | {"p99_e2el_ms": 100.6}})
+    figures = watch_state.stage_line(record).figures
+    assert figures == ("79.2 req/s", "7920 tok/s", "p99 101 ms")
 
 
 def test_a_price_of_tokens_is_that_of_prompts() -> None:

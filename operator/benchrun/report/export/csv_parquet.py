@@ -211,7 +211,7 @@ def _latency_names(run: ExportedRun) -> list[str]:
         workload.load.max_concurrency is None for workload in run.spec.workloads
     ):
         return names
-    queued = request_figures.QUEUED_LATENCIES
+    queued: tuple[str, ...] = request_figures.QUEUED_LATENCIES
     if _embeds(run):
         queued = request_figures.QUEUED_WHOLE_LATENCIES
     return names + [
