@@ -513,4 +513,6 @@ async def answer_in_words(
         return f"HTTP {found.answer.status}: {hide(words_of(found.answer))}"
     if found.problem is not None:
         return f"HTTP 200: {hide(found.problem)}"
+    if api in contract.WHOLE_ANSWERS:
+        return "HTTP 200: an embedding"
     return f"HTTP 200: a stream of {found.tokens} tokens"

@@ -44,8 +44,8 @@ class Instants:
     answered: list[float] = field(default_factory=list)
     ok: list[bool] = field(default_factory=list)
     ended: list[bool] = field(default_factory=list)
-    """Whether the server's count of tokens came, which is a stream's last chunk. vLLM's client
-    counts a stream without it as a success."""
+    """Whether the server's count of tokens came, which is a stream's last chunk, or in an answer
+    that comes as a whole. vLLM's client counts an answer without it as a success."""
     closed: list[bool] = field(default_factory=list)
     """Whether the server closed the stream; empty: answers are not streamed."""
     first_chunks: list[float] = field(default_factory=list)
@@ -144,7 +144,6 @@ _COPIED = (
         "cache_reset",
         "warmup",
         "probe",
-        "sampling",
     ),
     *("round_trips", "chat_template", "tokenizer_commit", "servers", "user_start"),
 )
@@ -172,8 +171,11 @@ def record_of(raw: RawStage) -> contract.StageRecord:
     lags = sorted(cost.pop("lags"))
     first = instants.sent[0]
     by_slice = sliced_gaps(raw)
+    has_whole_answers = raw.api in contract.WHOLE_ANSWERS
     return contract.StageRecord(
         **{name: getattr(raw, name) for name in _COPIED},
+        sampling=None if has_whole_answers else raw.sampling,
+        whole_answers=True if has_whole_answers else None,
         scalars=_known_scalars(raw),
         first_send_unix_us=micros(first + raw.unix_minus_perf),
         last_receive_unix_us=micros(max(instants.answered) + raw.unix_minus_perf),

@@ -280,14 +280,18 @@ def check_lengths(
 def _lengths(
     portion: Portion, material: Material, place: Place
 ) -> Sequence[tuple[int, int]]:
+    has_answers = portion.api not in contract.WHOLE_ANSWERS
     if portion.data.is_unlimited:
         prompt, answer = portion.data.longest
         assert prompt is not None
         assert answer is not None
-        return [(prompt, answer)]
+        return [(prompt, answer if has_answers else 0)]
     # Under Share a stage without rows of its own sends rows that are checked with the stage that
     # has them.
     found: Sequence[Outline] = (
         material.rows.get(place) or material.entries.get(place) or ()
     )
-    return [(request.input_tokens, request.output_tokens) for request in found]
+    return [
+        (request.input_tokens, request.output_tokens if has_answers else 0)
+        for request in found
+    ]

@@ -32,6 +32,7 @@ older readers refuse fields that they do not know.
 from benchrun_client.contract.base import (
     GREEDY,
     MOST,
+    WHOLE_ANSWERS,
     Api,
     Message,
     SamplingParams,
@@ -208,6 +209,7 @@ from benchrun_client.contract.request_fields import (
     NO_FIELDS,
     Adapter,
     RequestFields,
+    asked_body,
     json_text,
 )
 from benchrun_client.contract.steady_gaps import counted_gaps, failed_ratio
@@ -268,6 +270,7 @@ __all__ = [
     "SPOKEN",
     "START_TIME",
     "TOKEN_HEADER",
+    "WHOLE_ANSWERS",
     "Acknowledgement",
     "Adapter",
     "AnswerCheck",
@@ -354,6 +357,7 @@ __all__ = [
     "WarmupPlan",
     "Width",
     "as_asked",
+    "asked_body",
     "counted_gaps",
     "decided",
     "digest_of_token",

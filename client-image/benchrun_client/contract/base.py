@@ -27,7 +27,9 @@ ShortText = Annotated[str, Field(max_length=300)]
 LongText = Annotated[str, Field(max_length=4096)]  # A path, a URL, a name.
 DecimalText = Annotated[str, Field(max_length=24)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Api = Literal["Completions", "Chat"]
+Api = Literal["Completions", "Chat", "Embeddings"]
+WHOLE_ANSWERS: frozenset[Api] = frozenset({"Embeddings"})
+"""APIs whose answers come as a whole: they have no tokens, and nothing before their end."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from benchrun_client.contract.base import (
+    WHOLE_ANSWERS,
     Api,
     Count,
     DecimalText,
@@ -33,7 +34,11 @@ from benchrun_client.contract.loads import (
 )
 from benchrun_client.contract.model_files import ModelCache
 from benchrun_client.contract.probability import ERROR
-from benchrun_client.contract.request_fields import NO_FIELDS, RequestFields
+from benchrun_client.contract.request_fields import (
+    NO_FIELDS,
+    RequestFields,
+    asked_body,
+)
 from benchrun_client.engines import EngineName
 
 CONFIRMATIONS = 3
@@ -65,16 +70,21 @@ class Requests(LeavesOut):
     @property
     def asked_body(self) -> dict[str, object]:
         """Return the fields of a request body that do not depend on the request."""
-        sampling = self.sampling.body(chat=self.api == "Chat")
-        return sampling | self.asked.body()
+        return asked_body(self.api, self.sampling, self.asked)
+
+    @property
+    def has_whole_answers(self) -> bool:
+        """Return whether answers come as a whole, without tokens."""
+        return self.api in WHOLE_ANSWERS
 
     @property
     def warms_to_the_end(self) -> bool:
         """Return whether unmeasured requests of this kind set `ignore_eos`.
 
-        They do, so that they have their lengths, unless a schema ends the answers.
+        They do, so that they have their lengths, unless a schema ends the answers, or they have no
+        tokens.
         """
-        return self.asked.answer_schema is None
+        return self.asked.answer_schema is None and not self.has_whole_answers
 
 
 Latency = Literal["TTFT", "TPOT", "ITL", "E2EL", "TTFRT", "TTFAT"]
@@ -428,7 +438,7 @@ class Plan(Message):
         measured: tuple[Stage | SearchPlan, ...] = (*self.stages, *self.searches)
         for sent in measured:
             warmed = bool(self.unmeasured) and sent.warms_to_the_end
-            to_the_end = sent.ignore_eos or warmed
+            to_the_end = warmed or (sent.ignore_eos and not sent.has_whole_answers)
             for model in (None, *(each.name for each in sent.asked.adapters)):
                 kind = KindOfRequest(sent.api, sent.asked_body, model, to_the_end)
                 found.setdefault(json.dumps(kind, sort_keys=True), kind)

@@ -483,7 +483,8 @@ class StageRecord(Message):
     cached: CachedTokens | None = None
     """None if no answer tells it, or the record is older than this field."""
     sampling: SamplingParams | None = None
-    """Sampling parameters as sent; None if the record is older than this field."""
+    """Sampling parameters as sent; None if the record is older than this field, or answers have no
+    tokens."""
     chat_template: Hex | None = None
     """SHA-256 of the template that replaces the model's own; None if there is no such template."""
     tokenizer_commit: str | None = Field(None, max_length=40)
@@ -492,6 +493,9 @@ class StageRecord(Message):
     cache_reset: CacheReset | None = None
     answers: AnswerCheck | None = None
     """None if the requests give no schema, or it can't be read."""
+    whole_answers: Literal[True] | None = None
+    """Whether answers came as a whole and have no tokens (embeddings): `ttft_us` is then `e2el_us`,
+    output tokens are 0, and there are no gaps. None if they have tokens."""
     warmup: WarmupOutcome | None = None
     """Warm-up of the stage's workload; only in the record of the workload's first stage."""
     user_start: UserStart | None = None
@@ -525,6 +529,7 @@ class StageRecord(Message):
 
 
 _NEWER = (
+    "whole_answers",
     "cached",
     "answers",
     "shards",

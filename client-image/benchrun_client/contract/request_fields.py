@@ -9,7 +9,13 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from benchrun_client.contract.base import LeavesOut, Message
+from benchrun_client.contract.base import (
+    WHOLE_ANSWERS,
+    Api,
+    LeavesOut,
+    Message,
+    SamplingParams,
+)
 
 MAX_ADAPTERS = 32
 SCHEMA_NAME = "answer"
@@ -99,6 +105,17 @@ class RequestFields(LeavesOut):
 
 
 NO_FIELDS = RequestFields()
+
+
+def asked_body(
+    api: Api, sampling: SamplingParams, fields: RequestFields
+) -> dict[str, Any]:
+    """Return the fields of a request body that do not depend on the request.
+
+    A request whose answer has no tokens says nothing of how they are chosen.
+    """
+    chosen = {} if api in WHOLE_ANSWERS else sampling.body(chat=api == "Chat")
+    return chosen | fields.body()
 
 
 def _response_format(schema: str | None) -> dict[str, Any] | None:

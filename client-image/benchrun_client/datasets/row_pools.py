@@ -63,7 +63,12 @@ class PromptRequest:
 def with_template(
     samples: Sequence[PromptRequest], slot: contract.Requests, counter: TokenCounter
 ) -> tuple[PromptRequest, ...]:
-    """Return the requests with the tokens that template arguments and tools add to each."""
+    """Return the requests with the tokens that template arguments and tools add to each.
+
+    If answers have no tokens, none are asked for, whatever the dataset says of their lengths.
+    """
+    if slot.has_whole_answers:
+        return tuple(replace(each, output_tokens=0) for each in samples)
     added = counter.added_by(slot.asked.rendered_with) if slot.api == "Chat" else 0
     if not added:
         return tuple(samples)
@@ -283,6 +288,8 @@ class Fitting:
     def request(self, prompt: str, *, output_tokens: int) -> PromptRequest | str:
         """Return the request, or the reason why the row is left out."""
         tokens = self.counter.count([prompt], api=self.api)[0]
+        if self.api in contract.WHOLE_ANSWERS:
+            output_tokens = 0
         if (
             self.context_tokens is not None
             and tokens + output_tokens > self.context_tokens

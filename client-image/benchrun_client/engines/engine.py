@@ -180,6 +180,7 @@ class Engine:
     metrics_path: str
     unheard: Mapping[RequestField, str]
     """What requests may say -> what to do instead, where the engine ignores it."""
+    embeddings: bool  # Whether its embeddings are measured (`api: Embeddings`).
     reset_path: str | None  # None: no request empties the prefix cache.
     reset_remedy: str
     """What a server without the reset path lacks; of an engine without one: what to do instead."""

@@ -1,5 +1,7 @@
 """A replacement for the HTTP session in vLLM's benchmark that yields an answer event by event.
 
+An answer that comes as a whole is read within bounds, and looked at after its time was taken.
+
 It also sends a request once more if its connection was closed before it was answered.
 """
 
@@ -13,6 +15,12 @@ from benchrun_client.load.event_stream import (
     BrokenStreamError,
     CompletionStream,
     StreamNotes,
+    cached_of,
+)
+from benchrun_client.load.whole_answer import (
+    embedding_in,
+    prompt_tokens_of,
+    read_whole,
 )
 
 STREAM_NOTES: ContextVar[StreamNotes | None] = ContextVar(
@@ -107,6 +115,7 @@ class StreamedResponse:
         self._response = response
         self._notes = notes
         self._stream = CompletionStream(notes)
+        self._whole = b""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._response, name)
@@ -114,6 +123,29 @@ class StreamedResponse:
     @property
     def content(self) -> "StreamedResponse":
         return self
+
+    async def read(self) -> bytes:
+        """Return an answer that comes as a whole; raise BrokenStreamError if it is too long."""
+        try:
+            self._whole = await read_whole(self._response)
+        except BrokenStreamError as error:
+            self._notes.problem = str(error)
+            raise
+        self._notes.is_closed = True
+        return self._whole
+
+    async def json(self) -> dict[str, Any]:
+        """Return the answer that was read; raise BrokenStreamError if it has no embedding.
+
+        Without the server's count of the prompt's tokens they are none.
+        """
+        try:
+            answer = embedding_in(self._whole)
+        except BrokenStreamError as error:
+            self._notes.problem = str(error)
+            raise
+        self._notes.cached = cached_of(answer)
+        return {"usage": {"prompt_tokens": prompt_tokens_of(answer) or 0}}
 
     def iter_any(self) -> AsyncIterator[bytes]:
         """Yield the events one by one; raise BrokenStreamError for a broken stream."""

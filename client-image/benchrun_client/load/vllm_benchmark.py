@@ -36,11 +36,13 @@ from benchrun_client.access import Access
 from benchrun_client.contract import (
     GREEDY,
     NO_FIELDS,
+    WHOLE_ANSWERS,
     Api,
     Load,
     LoadEngineVersion,
     RequestFields,
     SamplingParams,
+    asked_body,
 )
 from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.failures import RunFailure
@@ -60,7 +62,11 @@ from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of
 from benchrun_client.stage_record import Instants, Thought
 
-BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
+BACKENDS: dict[Api, str] = {
+    "Completions": "openai",
+    "Chat": "openai-chat",
+    "Embeddings": "openai-embeddings",
+}
 LATENCIES = "ttft,tpot,itl,e2el"
 # `get_request` of vLLM, or its replacement.
 GetRequest = Callable[..., AsyncIterator[Any]]
@@ -106,6 +112,11 @@ class EngineCall:
     gap (`smallest_gap_seconds`)."""
 
     @property
+    def has_tokens(self) -> bool:
+        """Return whether answers have tokens."""
+        return self.api not in WHOLE_ANSWERS
+
+    @property
     def own(self) -> Self:
         """Return the part of the call that this process sends, if shards divide it."""
         if self.divided is None:
@@ -147,6 +158,7 @@ class VllmEngine:
         self._parser = _Parser()
         self._serve.add_cli_args(self._parser)
         self._model = model
+        self._latencies: list[float] = []  # Seconds until each whole answer.
         self._percentiles = percentiles
         self.instants = Instants()
         self._sessions = PatchedAiohttp(
@@ -162,8 +174,8 @@ class VllmEngine:
     async def run(self, call: EngineCall, servers: Servers) -> dict[str, Any]:
         self.instants = Instants(connects=[])
         self._call = call
-        self._body = call.sampling.body(chat=call.api == "Chat")
-        self._body |= call.fields.body()
+        self._latencies = []
+        self._body = asked_body(call.api, call.sampling, call.fields)
         self._models = self._asked_models(call)
         # Requests take turns over the servers; each shard begins with another.
         first = (
@@ -213,7 +225,19 @@ class VllmEngine:
                 )
         finally:
             await self._sessions.close()
-        return result
+        return result if call.has_tokens else result | self._whole_answers()
+
+    def _whole_answers(self) -> dict[str, Any]:
+        """Return what vLLM does not tell of answers that come as a whole.
+
+        An answer is all there when its first byte is; it has no tokens.
+        """
+        answers = len(self._latencies)
+        return {
+            "ttfts": self._latencies,
+            "itls": [[] for _ in range(answers)],
+            "output_lens": [0] * answers,
+        }
 
     def _asked_models(self, call: EngineCall) -> Sequence[str]:
         """Return the model, or adapter, that each request of this process is for."""
@@ -243,7 +267,7 @@ class VllmEngine:
         ]
         if call.load.cap is not None:
             flags += ["--max-concurrency", str(call.load.cap)]
-        if call.ignore_eos:
+        if call.ignore_eos and call.has_tokens:
             flags.append("--ignore-eos")
         arguments = self._parser.parse_args(flags)
         if hasattr(arguments, "endpoint_type"):
@@ -272,6 +296,8 @@ class VllmEngine:
             {
                 backend: self._noting_answers(functions[backend])
                 for backend in BACKENDS.values()
+                # The oldest versions lack that of embeddings, and refuse its name.
+                if backend in functions
             }
         )
 
@@ -338,6 +364,7 @@ class VllmEngine:
             instants.closed.append(False)
             instants.first_chunks.append(0.0)
             instants.stopped.append(False)
+            self._latencies.append(0.0)
             thinking.enter()
             due = await self._ramp.turn()
             if due is not None:
@@ -359,9 +386,13 @@ class VllmEngine:
             output = await send(request_func_input, *args, **kwargs)
             instants.answered[number] = time.perf_counter()
             instants.ok[number] = bool(output.success)
+            self._latencies[number] = output.latency
             # Nothing but the usage chunk sets it, in all versions from 0.10 on; its own count vLLM
             # makes later, elsewhere.
-            instants.ended[number] = bool(output.output_tokens)
+            counted = (
+                output.output_tokens if self._call.has_tokens else output.prompt_len
+            )
+            instants.ended[number] = bool(counted)
             instants.closed[number] = notes.is_closed
             instants.first_chunks[number] = notes.first_chunk_at or 0.0
             if (thought := thought_of(notes, output.output_tokens)) is not None:

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from benchrun_client.contract import Api, KindOfRequest
+from benchrun_client.contract import WHOLE_ANSWERS, Api, KindOfRequest
 from benchrun_client.failures import RunFailure, error_text, shorten
 from benchrun_client.http_session import (
     MAX_ANSWER_BYTES,
@@ -29,6 +29,11 @@ from benchrun_client.load.event_stream import (
     CompletionStream,
     StreamNotes,
 )
+from benchrun_client.load.whole_answer import (
+    embedding_in,
+    prompt_tokens_of,
+    read_whole,
+)
 
 CANARY_TOKENS = 2
 OK = 200
@@ -39,6 +44,7 @@ NO_CERTIFICATE = "No required SSL certificate was sent"
 PATHS: dict[Api, str] = {
     "Completions": "/v1/completions",
     "Chat": "/v1/chat/completions",
+    "Embeddings": "/v1/embeddings",
 }
 
 
@@ -74,9 +80,9 @@ class Completion:
     answer: HttpAnswer | None = None
     """The answer if it is not a stream but an error or a web page; None if it is a stream."""
     tokens: int = 0
-    """Number of events of the stream that show a token."""
+    """Number of events of the stream that show a token; of an embedding, the prompt's tokens."""
     problem: str | None = None
-    """Why the stream cannot be read; None if it can be read."""
+    """Why the answer cannot be read; None if it can be read."""
 
 
 def request_body(
@@ -92,6 +98,10 @@ def request_body(
 
     `fields` are those of sampling and of the workload's requests (`Requests.asked_body`).
     """
+    if api in WHOLE_ANSWERS:
+        # As long as the model takes it; longer prompts are refused before.
+        whole = {"input": prompt, "truncate_prompt_tokens": -1}
+        return {"model": model, **whole, **fields}
     asked: dict[str, Any]
     if api == "Chat":
         content = [{"type": "text", "text": prompt}]
@@ -126,7 +136,22 @@ async def complete(
     ) as response:
         if response.status != OK or "html" in response.content_type:
             return Completion(await answer_of(response))
+        if api in WHOLE_ANSWERS:
+            return await _whole(response)
         return await _streamed(response)
+
+
+async def _whole(response: aiohttp.ClientResponse) -> Completion:
+    try:
+        answer = embedding_in(await read_whole(response))
+    except BrokenStreamError as error:
+        return Completion(problem=str(error))
+    tokens = prompt_tokens_of(answer)
+    if tokens is None:
+        return Completion(
+            problem="no usage.prompt_tokens, so no tokens can be counted"
+        )
+    return Completion(tokens=tokens)
 
 
 async def _streamed(response: aiohttp.ClientResponse) -> Completion:
@@ -164,7 +189,7 @@ async def send_canary(
     run_uid: str,
     served: Sequence[str],
 ) -> None:
-    """Send a completion of this kind; if no tokens are streamed, raise `canary_failure`."""
+    """Send a request of this kind; raise `canary_failure` if its answer is not of that kind."""
     api = kind.api
     model = kind.adapter or model
     body = request_body(
@@ -211,13 +236,13 @@ def adapters_missing(
 def canary_failure(
     completion: Completion, *, where: str, model: str, served: Sequence[str]
 ) -> RunFailure | None:
-    """Return what is wrong with the canary's answer; None if it is a stream of tokens."""
+    """Return what is wrong with the canary's answer; None if it is a stream of tokens, or whole."""
     if completion.answer is not None:
         return _refusal(completion.answer, where=where, model=model, served=served)
     if completion.problem is not None:
         return RunFailure(
             "CanaryFailed",
-            f"{where} answered 200, and its stream can't be read: {completion.problem}",
+            f"{where} answered 200, and its answer can't be read: {completion.problem}",
         )
     if completion.tokens == 0:
         return RunFailure(
@@ -256,9 +281,22 @@ def _refusal(
     if status == 404:
         return RunFailure(
             "EndpointNotFound",
-            f"{where} answered 404: {words}. It is not a server of this API.",
+            f"{where} answered 404: {words}. {_missing(where)}",
         )
     return RunFailure("CanaryFailed", f"{where} answered {status}: {words}")
+
+
+def _missing(where: str) -> str:
+    """Return what a server without this path is, or lacks."""
+    if where.endswith(PATHS["Embeddings"]):
+        return (
+            "It makes no embeddings. A model that writes texts makes them with --runner=pooling in "
+            "server.args; a server of texts needs another api in the workloads."
+        )
+    return (
+        "It is not a server of this API. One that was started for embeddings (--runner=pooling) "
+        "needs api: Embeddings in its workloads."
+    )
 
 
 def _redirected(answer: HttpAnswer, *, where: str) -> RunFailure:

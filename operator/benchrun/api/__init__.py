@@ -49,6 +49,7 @@ from benchrun.api.comparison import (
     Scope,
     ThroughputOf,
     Word,
+    are_of_whole_answers,
     swept_metrics,
 )
 from benchrun.api.conditions import (
@@ -367,6 +368,7 @@ __all__ = [
     "about",
     "answer_of",
     "answering",
+    "are_of_whole_answers",
     "as_json",
     "as_many_as_fit",
     "checked_label",

@@ -61,6 +61,21 @@ KEYS: Mapping[ComparedMetric, str] = {
     TIME_TO_READY: "time_to_ready_s",
 }
 """vLLM's own names, which are the keys in the results; of a start, that in a sweep's rows."""
+
+
+_OF_TOKENS = frozenset({KEYS["MeanTTFT"], KEYS["OutputThroughput"]})
+
+
+def are_of_whole_answers(*figures: Mapping[str, float | None]) -> bool:
+    """Return whether figures are of answers that came as a whole and have no tokens (embeddings).
+
+    Such figures have neither a TTFT nor an output throughput, not even as unknown. `figures` are
+    those of a stage or load point and of its steady part; either may have lost some to the other.
+    """
+    names = frozenset[str]().union(*figures)
+    return KEYS["MeanE2EL"] in names and not _OF_TOKENS & names
+
+
 HIGHER_IS_BETTER: frozenset[ComparedMetric] = frozenset(
     {"OutputThroughput", "RequestThroughput", "TotalTokenThroughput"}
 )

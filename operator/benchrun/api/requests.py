@@ -17,6 +17,7 @@ OWNED: Mapping[str, str] = {
     "model": "set model.servedName, or request.adapters",
     "prompt": "the dataset makes it; remove it",
     "messages": "the dataset makes them; remove them",
+    "input": "the dataset makes it; remove it",
     "prompt_embeds": "the dataset makes the prompt; remove it",
     "input_ids": "the dataset makes the prompt; remove it",
     "stream": "every answer is streamed, or its tokens could not be timed; remove it",

@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from pydantic_core import from_json
 
 from benchrun.api.base import StatusModel
-from benchrun.api.comparison import Comparison, CostStatus
+from benchrun.api.comparison import Comparison, CostStatus, are_of_whole_answers
 from benchrun.api.conditions import Conditions, timestamp
 from benchrun.api.server_figures import RoleFigures
 from benchrun.api.spec import BenchmarkRunSpec
@@ -197,6 +197,11 @@ class StageResult(StatusModel):
     """By latency (ttft, tpot, itl, e2el, with a capped rate those that include the client's queue),
     and of input_tokens and output_tokens of answered requests, sent_tokens and asked_tokens of
     all."""
+
+    @property
+    def has_whole_answers(self) -> bool:
+        """Return whether answers came as a whole and have no tokens (embeddings)."""
+        return are_of_whole_answers(self.metrics, self.steady)
 
 
 class PooledDistributions(StatusModel):

@@ -16,6 +16,7 @@ from benchrun.api.comparison import (
     Comparison,
     CostStatus,
     ThroughputOf,
+    are_of_whole_answers,
 )
 from benchrun.api.conditions import Conditions, ConditionStatus, Reason
 from benchrun.api.price import Price
@@ -310,11 +311,12 @@ class Headline(StatusModel):
 
     load_point: str = Field(max_length=160, description="Which load point it is.")
     throughput: str = Field(max_length=40)
-    """Output tokens a second; with a question mark if the load point is Suspect."""
+    """Output tokens a second, of embeddings those of the prompts; with a question mark if the load
+    point is Suspect."""
     p99_ttft: str = Field(max_length=40)
-    """99th percentile of TTFT, in milliseconds. It has a question mark if there are too few
-    requests to bound it, or if the load point is Suspect. It includes the wait in the client's
-    queue if a cap may have held requests back."""
+    """99th percentile of TTFT, of embeddings of E2EL, in milliseconds. It has a question mark if
+    there are too few requests to bound it, or if the load point is Suspect. It includes the wait in
+    the client's queue if a cap may have held requests back."""
 
 
 class Waiting(StatusModel):
@@ -517,6 +519,11 @@ class Result(StatusModel):
         if self.has_plateau and key in self.steady:
             return self.steady[key]
         return self.metrics.get(key)
+
+    @property
+    def has_whole_answers(self) -> bool:
+        """Return whether answers came as a whole and have no tokens (embeddings)."""
+        return are_of_whole_answers(self.metrics, self.steady)
 
     @property
     def objectives_outcome(self) -> Literal["Met", "Missed", "Inconclusive"]:

@@ -14,6 +14,7 @@ from pydantic import Field
 from benchrun.api import base
 from benchrun.api.datasets import Dataset
 from benchrun.api.requests import Request
+from benchrun.api.server import engines_with
 
 MAX_PROBES = 32
 MAX_REPEATS = 10
@@ -114,6 +115,7 @@ _UNMIXABLE = (
         if not data.is_mixable
     ),
 )
+_EMBEDDING = engines_with(lambda engine: engine.embeddings)
 _ENOUGH = (
     "!has(self.objectives) || self.objectives.all(o, o.metric == 'ITL' || "
     f"!o.percentile.matches({base.NUMBER}) || "
@@ -134,7 +136,41 @@ SENT_ONCE = " && ".join(
 """CEL: no dataset sends the same prompts in every stage (`sends_again` of the dataset's model)."""
 
 
+_EMBEDS = "w.api == 'Embeddings'"
+_IS_MEASURED = f"{_LOADS.format('w.load')} > 0"
+
 WORKLOAD_RULES = (
+    base.Rule(
+        cel=(
+            f"!self.workloads.exists(w, {_EMBEDS}) || "
+            f"self.workloads.all(w, {_EMBEDS} || !({_IS_MEASURED}))"
+        ),
+        message=(
+            "a server makes embeddings or writes texts: set api: Embeddings for every workload, or "
+            "for none"
+        ),
+        path=".workloads",
+    ),
+    base.Rule(
+        cel=(
+            f"!self.workloads.exists(w, {_EMBEDS}) || !has(self.objectives) || "
+            "self.objectives.all(o, o.metric == 'E2EL')"
+        ),
+        message="an embedding comes as a whole and has only an E2EL: set metric: E2EL",
+        path=".objectives",
+    ),
+    base.Rule(
+        cel=(
+            f"!self.workloads.exists(w, {_EMBEDS}) || (has(self.server) ? "
+            f"self.server.engine in {_EMBEDDING} && !has(self.server.disaggregated) : "
+            f"has(self.endpoint) && self.endpoint.engine in {_EMBEDDING})"
+        ),
+        message=(
+            f"api Embeddings needs a server or an endpoint of engine {' or '.join(_EMBEDDING)}, "
+            "without disaggregated"
+        ),
+        path=".workloads",
+    ),
     base.Rule(
         cel=(
             f"!self.workloads.exists(w, {_SEARCH}) || (has(self.objectives) && "
@@ -387,6 +423,14 @@ class Sampling(base.SpecModel):
     ) = Field(None, description="Texts that end an answer.")
 
 
+_OF_ANSWERS = {
+    "sampling": "!has(self.sampling)",
+    "ignoreEOS": "self.ignoreEOS",
+    "request.responseFormat": "!has(self.request) || !has(self.request.responseFormat)",
+}
+"""Fields that say something of the tokens of answers -> CEL: the field is left out."""
+
+
 class Workload(base.SpecModel):
     """One kind of traffic, measured at every load point; without a load only part of a mix."""
 
@@ -444,6 +488,14 @@ class Workload(base.SpecModel):
             cel="!has(self.sampling) || !has(self.sampling.stop) || !self.ignoreEOS",
             message="sampling.stop ends answers early; set ignoreEOS: false",
         ),
+        *(
+            base.Rule(
+                cel=f"self.api != 'Embeddings' || {absent}",
+                message=f"api Embeddings has no answer of tokens: remove {field}",
+                path=f".{field.partition('.')[0]}",
+            )
+            for field, absent in _OF_ANSWERS.items()
+        ),
         base.Rule(
             cel="!has(self.request) || !has(self.request.chat) || self.api == 'Chat'",
             message=(
@@ -453,7 +505,10 @@ class Workload(base.SpecModel):
             path=".request",
         ),
         base.Rule(
-            cel="!has(self.request) || !has(self.request.responseFormat) || !self.ignoreEOS",
+            cel=(
+                "!has(self.request) || !has(self.request.responseFormat) || !self.ignoreEOS || "
+                "self.api == 'Embeddings'"
+            ),
             message=(
                 "request.responseFormat ends answers when they are complete; set ignoreEOS: false"
             ),
@@ -480,8 +535,9 @@ class Workload(base.SpecModel):
     )
     duration_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
     """Instead of requests: how many seconds each stage sends, at a finite rate."""
-    api: Literal["Completions", "Chat"] = Field(
-        "Completions", description="/v1/completions or /v1/chat/completions."
+    api: Literal["Completions", "Chat", "Embeddings"] = Field(
+        "Completions",
+        description="/v1/completions, /v1/chat/completions or /v1/embeddings.",
     )
     ignore_eos: bool = Field(
         True, description="Whether answers always have the requested length."

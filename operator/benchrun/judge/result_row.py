@@ -282,7 +282,7 @@ def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
 
     It is None if the throughput is not known. Without GPUs the row is returned unchanged.
     """
-    if not gpus:
+    if not gpus or row.has_whole_answers:
         return row
     throughput = row.figure("output_throughput")
     each = (

@@ -105,7 +105,7 @@ def headline(
             -_throughput(each[0]),
         ),
     )
-    throughput = shown(best.figure("output_throughput"))
+    throughput = shown(_tokens_a_second(best))
     text = ttft.text
     if best.verdict == "Suspect":
         throughput = _marked(throughput)
@@ -116,7 +116,13 @@ def headline(
 
 
 def _throughput(row: api.Result) -> float:
-    return row.figure("output_throughput") or 0.0
+    return _tokens_a_second(row) or 0.0
+
+
+def _tokens_a_second(row: api.Result) -> float | None:
+    """Return the output throughput; of embeddings, which have no output, that of the prompts."""
+    key = "total_token_throughput" if row.has_whole_answers else "output_throughput"
+    return row.figure(key)
 
 
 def _or_infinite(value: float | None) -> float:
@@ -142,16 +148,23 @@ def p99_ttft(load_point: LoadPointContext) -> P99TTFT:
     """Return the p99 TTFT of a load point, and its text for a column of kubectl.
 
     If a cap held back requests of an open loop, it includes their wait in the client: "143 ms with
-    queue". With too few requests it is marked: "143? ms".
+    queue". With too few requests it is marked: "143? ms". Of embeddings it is the E2EL: "143 ms
+    E2EL".
     """
-    name = request_figures.QUEUED_TTFT if load_point.queued else "ttft"
-    sample = load_point.answered[name]
-    if not sample.count:
+    whole = request_figures.has_whole_answers(load_point.records)
+    queued, plain = (
+        (request_figures.QUEUED_E2EL, "e2el")
+        if whole
+        else (request_figures.QUEUED_TTFT, "ttft")
+    )
+    sample = load_point.answered.get(queued if load_point.queued else plain)
+    if sample is None or not sample.count:
         return P99TTFT(None, shown(None))
     value = sample.percentile(99) / 1000
     mark = UNCERTAIN if not is_bounded(sample, 99) else ""
     queue = " with queue" if load_point.expected.load.capped else ""
-    return P99TTFT(value, f"{shown(value)}{mark} ms{queue}")
+    of = " E2EL" if whole else ""
+    return P99TTFT(value, f"{shown(value)}{mark} ms{of}{queue}")
 
 
 def shown(value: float | None) -> str:

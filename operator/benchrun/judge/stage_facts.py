@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
 from operator import sub
-from typing import Literal
 
 from benchrun_client import contract
 from benchrun_client.contract import RequestColumns, ServerEdge, StageRecord
@@ -36,7 +35,7 @@ class ExpectedStage:
     """What the spec says about the stages of a load point, from the load to the servers."""
 
     load: contract.Load
-    api: Literal["Completions", "Chat"]
+    api: contract.Api
     ignore_eos: bool
     cache_policy: CachePolicy
     scrape_interval_seconds: float
@@ -346,6 +345,11 @@ class StageFacts:
             )
         )
 
+    @property
+    def has_whole_answers(self) -> bool:
+        """Return whether answers came as a whole and have no tokens (embeddings)."""
+        return self.record.whole_answers is not None
+
     @cached_property
     def batches(self) -> Mapping[str, Sequence[float]]:
         """Return the figures in which repeats are compared, each as means of batches.
@@ -353,7 +357,7 @@ class StageFacts:
         Batches are in order of time; a figure without values has none.
         """
         latencies = {
-            "meanTtftMs": self.ttft_us,
+            "meanTtftMs": [] if self.has_whole_answers else self.ttft_us,
             "meanTpotMs": self.tpot_us,
             "meanE2elMs": self.e2el_us,
         }

@@ -146,7 +146,7 @@ def _stage_result(
     ]
     gpus = measure.gpu_figures(stage.windows)
     metrics = measure.pooled_metrics([record], pools, context.percentiles)
-    rates = {key: steady.get(key, metrics[key]) for key in api.THROUGHPUTS}
+    rates = {key: steady.get(key, metrics.get(key)) for key in api.THROUGHPUTS}
     spent = measure.tokens_per_joule(gpus, roles)
     spent |= measure.time_costs(rates, cost) | measure.token_costs(
         [record], spec.cost
@@ -263,7 +263,8 @@ def _distributions(
             compress(columns.output_tokens, columns.ok)
         )
     lengths["sent_tokens"] = Distribution.of(columns.input_tokens)
-    lengths["asked_tokens"] = Distribution.of(columns.asked_tokens)
+    if record.whole_answers is None:
+        lengths["asked_tokens"] = Distribution.of(columns.asked_tokens)
     latencies = {
         name: distribution(
             pool,

@@ -66,7 +66,7 @@ def throughputs(
         if of_plateaus
         else totals([stage.record for stage in stages])
     )
-    return {key: found[key] for key in THROUGHPUTS}
+    return {key: found.get(key) for key in THROUGHPUTS}
 
 
 def kept_up(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> bool:

@@ -14,7 +14,12 @@ from benchrun.api import (
     total_gpus,
 )
 from benchrun.measure import counters
-from benchrun.measure.request_figures import counts_tokens, ratio, rounded
+from benchrun.measure.request_figures import (
+    counts_tokens,
+    has_whole_answers,
+    ratio,
+    rounded,
+)
 
 #     cost per million tokens = price of a second / million tokens a second
 #
@@ -88,7 +93,7 @@ def token_costs(
         tokens = sum(compress(columns.input_tokens, columns.ok))
         prompts = prompts + tokens
         cached = cached + share * tokens
-        if not counts_tokens(record):
+        if not counts_tokens(record) and not has_whole_answers([record]):
             return {OUTPUT_COST: None, TOTAL_COST: None}
         outputs += sum(compress(columns.output_tokens, columns.ok))
     price = (prompts - cached) * float(prices.input) + cached * float(

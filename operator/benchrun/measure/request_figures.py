@@ -75,6 +75,8 @@ LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")
 REASONING_LATENCIES: tuple[str, ...] = ("ttfrt", "ttfat")
 """Time to the first token of reasoning, and to the first token of the answer that follows it. They
 are there only if an answer has reasoning."""
+WHOLE_LATENCIES: tuple[Latency, ...] = ("e2el",)
+"""Latencies of answers that come as a whole."""
 SIGNIFICANT_DIGITS = 5
 # Latencies of many requests in microseconds, by the latency's name.
 Pools = Mapping[str, Distribution]
@@ -90,6 +92,9 @@ QUEUED_LATENCIES = (QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL)
 """Latencies that include the wait in the client, for an open loop under a cap. A request may then
 be sent later than it is due, and without that wait a slow server would look fast. The names are
 keys of `metrics`; QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
+
+QUEUED_WHOLE_LATENCIES = (QUEUE_TIME, QUEUED_E2EL)
+"""Those of answers that come as a whole."""
 
 
 def _tpot(requests: RequestColumns) -> Iterable[float | None]:
@@ -151,13 +156,22 @@ def has_reasoning(records: Iterable[StageRecord]) -> bool:
     return any(record.requests.reasoning_us for record in records)
 
 
+def has_whole_answers(records: Sequence[StageRecord]) -> bool:
+    """Return whether the answers of these stages came as a whole and have no tokens."""
+    return bool(records) and all(each.whole_answers for each in records)
+
+
 def measured_latencies(records: Sequence[StageRecord]) -> tuple[str, ...]:
-    """Return the latencies that these stages have."""
+    """Return the latencies that these stages have: only E2EL if answers came as a whole."""
+    if has_whole_answers(records):
+        return WHOLE_LATENCIES
     return LATENCIES + (REASONING_LATENCIES if has_reasoning(records) else ())
 
 
 def queued_latencies(records: Sequence[StageRecord]) -> tuple[str, ...]:
     """Return the latencies that include the wait in the client and that these stages have."""
+    if has_whole_answers(records):
+        return QUEUED_WHOLE_LATENCIES
     more = (QUEUED_TTFRT, QUEUED_TTFAT) if has_reasoning(records) else ()
     return QUEUED_LATENCIES + more
 
@@ -209,6 +223,8 @@ def mean_ms(record: StageRecord, latency: Latency) -> float | None:
 
     This is faster than `latencies`, which sorts the values.
     """
+    if latency not in measured_latencies([record]):
+        return None
     if latency == "itl":
         total = sum(map(mul, record.gaps.us, record.gaps.count))
         count = sum(record.gaps.count)
@@ -273,7 +289,10 @@ def counts_tokens(record: StageRecord) -> bool:
     """Return whether the server counted the tokens of every answer whose stream it closed.
 
     If the record does not say which streams were closed, return whether any answer was counted.
+    Answers that came as a whole have no tokens to count.
     """
+    if record.whole_answers:
+        return False
     if record.streams is not None:
         return not record.streams.uncounted
     columns = record.requests
@@ -283,7 +302,8 @@ def counts_tokens(record: StageRecord) -> bool:
 def totals(records: Sequence[StageRecord]) -> Metrics:
     """Return numbers of requests and tokens, and both per second.
 
-    Output tokens are None if no server counted them.
+    Output tokens are None if no server counted them. If answers came as a whole there is nothing on
+    output tokens, and the tokens in all are those of the prompts.
     """
     duration = math.fsum(map(duration_seconds, records))
     completed = sum(sum(record.requests.ok) for record in records)
@@ -295,13 +315,28 @@ def totals(records: Sequence[StageRecord]) -> Metrics:
         if all(map(counts_tokens, records))
         else None
     )
-    return {
+    counts: Metrics = {
         "completed": completed,
         "failed": sum(map(failed_requests, records)),
         "duration": rounded(duration),
         "total_input_tokens": input_tokens,
+    }
+    if has_whole_answers(records):
+        return counts | _whole_throughputs(duration, completed, input_tokens)
+    return {
+        **counts,
         "total_output_tokens": output_tokens,
         **_throughputs(duration, completed, input_tokens, output_tokens),
+    }
+
+
+def _whole_throughputs(
+    seconds: float, completed: int, input_tokens: int
+) -> Metrics:
+    """Return throughputs under vLLM's names, whose total of embeddings has the prompts' tokens."""
+    return {
+        "request_throughput": rounded(ratio(completed, seconds)),
+        "total_token_throughput": rounded(ratio(input_tokens, seconds)),
     }
 
 
@@ -549,9 +584,10 @@ def latency_samples(
             *(queued_latencies(records) if queued else ()),
         )
     }
-    found["itl"] = _gap_sample(
-        records, stages, parts or [None] * len(records), failed=failed
-    )
+    if "itl" in measured_latencies(records):
+        found["itl"] = _gap_sample(
+            records, stages, parts or [None] * len(records), failed=failed
+        )
     for sample in found.values():
         sample.copies = len(records) / max(
             1, len({record.prompts_digest for record in records})
@@ -640,11 +676,12 @@ def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
     prompts = sum(
         input_tokens_in(record.requests, interval) for record, interval in stages
     )
-    return {
-        "completed": completed,
-        "duration": rounded(seconds),
-        **_throughputs(seconds, completed, prompts, output),
-    }
+    rates = (
+        _whole_throughputs(seconds, completed, prompts)
+        if has_whole_answers([record for record, _ in stages])
+        else _throughputs(seconds, completed, prompts, output)
+    )
+    return {"completed": completed, "duration": rounded(seconds), **rates}
 
 
 def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:

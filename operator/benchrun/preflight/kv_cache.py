@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from benchrun_client.contract import WHOLE_ANSWERS
 from benchrun_client.engines import EngineSetting
 
 from benchrun.api import BenchmarkRunSpec, Workload
@@ -125,7 +126,8 @@ def concurrency_remarks(spec: BenchmarkRunSpec, args: ServeArgs) -> list[Remark]
         warning(
             f"spec.workloads[{place}].load",
             f"{most:,} users at once, but --{args.flag(EngineSetting.MAX_RUNNING)} lets "
-            f"{most_at_once} run: the others wait, which raises TTFT",
+            f"{most_at_once} run: the others wait, which raises "
+            f"{'E2EL' if workload.api in WHOLE_ANSWERS else 'TTFT'}",
         )
         for place, workload in enumerate(spec.workloads)
         if (most := max(_users(workload), default=0)) > sequences * servers

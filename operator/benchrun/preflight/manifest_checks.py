@@ -21,6 +21,7 @@ from benchrun.plan import (
     planned_variants,
 )
 from benchrun.preflight.adapters import adapter_remarks
+from benchrun.preflight.embeddings import embedding_remarks
 from benchrun.preflight.kv_cache import (
     ARGS,
     cache_remarks,
@@ -125,7 +126,8 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
         remarks += _lengths(spec, longest, args, shape)
         remarks += _context(args, server.env, shape)
         remarks += concurrency_remarks(spec, args)
-        remarks += _cache(spec, known)
+        embedding = embedding_remarks(spec, args)
+        remarks += embedding or _cache(spec, known)
     except sizing.UnreadableValue as problem:
         remarks.append(error(ARGS, str(problem)))
     return remarks

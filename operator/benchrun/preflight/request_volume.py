@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from benchrun_client import contract
+from benchrun_client.contract import WHOLE_ANSWERS
 
 from benchrun.api import (
     MIN_SERVERS_OF_PERCENTILES,
@@ -129,11 +130,16 @@ class LongestRequest:
         )
 
 
-def lengths_of(dataset: Dataset) -> LongestRequest:
-    """Return the lengths of the longest request that a dataset can send."""
+def lengths_of(dataset: Dataset, workload: Workload) -> LongestRequest:
+    """Return the lengths of the longest request of a workload that a dataset can make.
+
+    Embeddings are answers without tokens.
+    """
     if (data := dataset.single) is None:
         return LongestRequest(None, None, drops_long_rows=True)
     prompt, output = data.longest
+    if workload.api in WHOLE_ANSWERS:
+        output = 0
     return LongestRequest(prompt, output, drops_long_rows=data.drops_long_rows)
 
 
@@ -145,7 +151,10 @@ def longest_request(
     Returns None if that depends on the data. `workloads` are all workloads of the spec, in which a
     mix finds its parts.
     """
-    totals = [lengths_of(part).total for part in datasets_of(workload, workloads)]
+    totals = [
+        lengths_of(part, workload).total
+        for part in datasets_of(workload, workloads)
+    ]
     known = [total for total in totals if total is not None]
     return (
         min(max(known), max_tokens or max(known))
@@ -179,7 +188,7 @@ def length_remarks(
             else:
                 limit = f"a sequence has at most {max_tokens:,} ({source})"
                 remarks += _length_remarks(
-                    lengths_of(part),
+                    lengths_of(part, workload),
                     field,
                     max_tokens,
                     limit,
@@ -222,6 +231,8 @@ def _length_remarks(
     tokens = (
         f"a prompt of {lengths.prompt:,} and an answer of {lengths.output:,} tokens "
         f"take {lengths.total:,}"
+        if lengths.output
+        else f"a prompt has {lengths.prompt:,} tokens"
     )
     if lengths.total > max_tokens and lengths.drops_long_rows:
         return [

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from benchrun.api import BenchmarkRunStatus, Result, StageResult
-from benchrun.measure import LATENCIES
+from benchrun.measure import LATENCIES, WHOLE_LATENCIES
 
 TITLE = "Serving Benchmark Result"
 NOT_COUNTED = "not counted by the server"
@@ -52,7 +52,7 @@ def blocks(status: BenchmarkRunStatus) -> list[Block]:
     Repeats are pooled: requests, tokens and seconds are sums.
     """
     return [
-        Block(_name(row), _text(row.metrics))
+        Block(_name(row), _text(row.metrics, whole=row.has_whole_answers))
         for row in status.results
         if row.repeats
     ]
@@ -77,30 +77,45 @@ def block_of_stage(stage: StageResult) -> Block:
         for key, value in stage.metrics.items()
         if value is not None
     }
-    return Block(stage.id, _text(own, decimals=2))
+    whole = stage.has_whole_answers
+    return Block(stage.id, _text(own, decimals=2, whole=whole))
 
 
 def _text(
-    figures: Mapping[str, float | None], *, decimals: int | None = None
+    figures: Mapping[str, float | None],
+    *,
+    decimals: int | None = None,
+    whole: bool = False,
 ) -> str:
     """Format figures as a block.
 
     `decimals` is for measured values; None means five significant digits with at most two decimals.
+    `whole`: answers have no tokens, and the block is that of vLLM's embeddings.
     """
     shown = [
         f"{f' {TITLE} ':=^{WIDTH}}",
         *(_count(figures, key, name) for key, name in _COUNTS.items()),
         _measure(figures, "duration", "Benchmark duration (s):", decimals),
-        *(_count(figures, key, name) for key, name in _TOKENS.items()),
+        *(
+            _count(figures, key, name)
+            for key, name in _TOKENS.items()
+            if not (whole and key in _OF_OUTPUT)
+        ),
         _measure(
             figures, "request_throughput", "Request throughput (req/s):", decimals
         ),
         *_goodput(figures, decimals),
-        _measure(
-            figures,
-            "output_throughput",
-            "Output token throughput (tok/s):",
-            decimals,
+        *(
+            []
+            if whole
+            else [
+                _measure(
+                    figures,
+                    "output_throughput",
+                    "Output token throughput (tok/s):",
+                    decimals,
+                )
+            ]
         ),
         _measure(
             figures,
@@ -110,7 +125,7 @@ def _text(
         ),
     ]
     words = _percentile_words(figures)
-    for latency in LATENCIES:
+    for latency in WHOLE_LATENCIES if whole else LATENCIES:
         shown.append(f"{_HEADINGS[latency]:-^{WIDTH}}")
         for word in ("mean", "median", *words):
             name = f"{word.capitalize()} {latency.upper()} (ms):"

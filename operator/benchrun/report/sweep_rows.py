@@ -11,6 +11,7 @@ from benchrun.api import (
     TOKENS_PER_JOULE,
     Change,
     ComparedMetric,
+    are_of_whole_answers,
 )
 from benchrun.api.sweep import (
     BenchmarkSweepStatus,
@@ -86,6 +87,9 @@ def variant_rows(
         for row in status.results
         for _, key in _LATENCIES
     )
+    # Without tokens of answers, as of embeddings, those of the prompts are what there is.
+    measured = [row.metrics for row in status.results if row.metrics]
+    whole = bool(measured) and all(map(are_of_whole_answers, measured))
     latencies: list[Column[SweepRow]] = [
         Column(name, metric(key), optional=True) for name, key in _LATENCIES
     ]
@@ -99,9 +103,14 @@ def variant_rows(
         Column("runs", lambda row: str(row.runs)),
         Column("req/s", metric(_REQUESTS)),
         Column("texts/s", tables.texts_a_second(texts_per_prompt), optional=True),
-        Column("tok/s", metric(_OUTPUT)),
+        Column("tok/s", metric(_OUTPUT), optional=whole),
         Column("tok/s of", tables.throughput_of, wide=True, optional=True),
-        Column("total tok/s", metric(_TOTAL), wide=has_latencies, optional=True),
+        Column(
+            "total tok/s",
+            metric(_TOTAL),
+            wide=has_latencies and not whole,
+            optional=True,
+        ),
         Column(
             "per GPU",
             per_gpu,

@@ -245,6 +245,9 @@ def result_rows(
     second, costs and throughput per GPU are shown if the spec has packed texts, a price, or several
     GPUs. The total of tokens is shown if the table may be `wide`.
     """
+    whole = bool(status.results) and all(
+        row.has_whole_answers for row in status.results
+    )
     per_gpu = (
         metric(api.PER_GPU)
         if api.total_gpus(status.servers) > 1
@@ -254,13 +257,14 @@ def result_rows(
         Column("load point", lambda row: row.load_point),
         Column("req/s", metric("request_throughput")),
         Column("texts/s", texts_a_second(texts_per_prompt), optional=True),
-        Column("tok/s", metric("output_throughput")),
-        Column("total tok/s", metric("total_token_throughput"), wide=True),
+        Column("tok/s", metric("output_throughput"), optional=whole),
+        Column("total tok/s", metric("total_token_throughput"), wide=not whole),
         Column("tok/s of", throughput_of, wide=True, optional=True),
         Column(
             "stage tok/s",
             lambda row: figure(row.metrics.get("output_throughput")),
             wide=True,
+            optional=whole,
         ),
         Column("in:out", _tokens_for_each, wide=True, optional=True),
         Column("per GPU", per_gpu, optional=True),
@@ -274,8 +278,8 @@ def result_rows(
             True,
             True,
         ),
-        Column("TTFT p50", lambda row: _latency(row, "ttft", "50")),
-        Column("p99", lambda row: _latency(row, "ttft", "99")),
+        Column("TTFT p50", lambda row: _latency(row, "ttft", "50"), optional=whole),
+        Column("p99", lambda row: _latency(row, "ttft", "99"), optional=whole),
         Column(
             "TTFRT p50",
             lambda row: _latency(row, "ttfrt", "50"),
@@ -288,7 +292,12 @@ def result_rows(
         Column(
             "TTFAT p99", lambda row: _latency(row, "ttfat", "99"), optional=True
         ),
-        Column("TPOT p50", lambda row: _latency(row, "tpot", "50")),
+        Column("TPOT p50", lambda row: _latency(row, "tpot", "50"), optional=whole),
+        Column(
+            "E2EL p50",
+            lambda row: _latency(row, "e2el", "50") if whole else ABSENT,
+            optional=True,
+        ),
         Column("E2EL p99", lambda row: _latency(row, "e2el", "99")),
         *(
             Column(

@@ -22,6 +22,13 @@ _FIGURES = {
     "median_ttft_ms": "TTFT p50 {} ms",
     "p99_ttft_ms": "p99 {} ms",
 }
+_WHOLE_FIGURES = {
+    "request_throughput": "{} req/s",
+    "total_token_throughput": "{} tok/s",
+    "median_e2el_ms": "E2EL p50 {} ms",
+    "p99_e2el_ms": "p99 {} ms",
+}
+"""Those of answers that come as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,8 @@ def stage_line(record: StageRecord) -> StageLine:
     The number of failed requests is included only if there are some.
     """
     ok = record.requests.ok
-    known = ((text, record.scalars.get(name)) for name, text in _FIGURES.items())
+    shown = _WHOLE_FIGURES if record.whole_answers else _FIGURES
+    known = ((text, record.scalars.get(name)) for name, text in shown.items())
     figures = [
         text.format(figure(value)) for text, value in known if value is not None
     ]

@@ -20,6 +20,7 @@ from benchrun_simulator.generation import (
     chat_text,
     check_model,
     compact,
+    read_embedding,
     read_generation,
     read_json,
 )
@@ -98,11 +99,14 @@ class Api:
             "/ping": {"GET": self._health, "POST": self._health},
             "/load": {"GET": self._load},
             "/v1/models": {"GET": self._models},
-            "/v1/completions": {"POST": self._completion},
-            "/v1/chat/completions": {"POST": self._chat},
             "/tokenize": {"POST": self._tokenize},
             "/detokenize": {"POST": self._detokenize},
         }
+        if self._settings.pooling:
+            routes["/v1/embeddings"] = {"POST": self._embedding}
+        else:
+            routes["/v1/completions"] = {"POST": self._completion}
+            routes["/v1/chat/completions"] = {"POST": self._chat}
         dialect = self._dialect
         routes[dialect.metrics_path] = {"GET": self._metrics}
         routes[dialect.version_path] = {"GET": self._version}
@@ -170,6 +174,14 @@ class Api:
 
     def _chat(self, exchange: Exchange) -> None:
         self._generate(exchange, chat=True)
+
+    def _embedding(self, exchange: Exchange) -> None:
+        asked = read_embedding(
+            exchange.request.body,
+            settings=self._settings,
+            tokenizer=self._tokenizer,
+        )
+        self._completions.embed(exchange, asked)
 
     def _generate(self, exchange: Exchange, *, chat: bool) -> None:
         body = exchange.request.body

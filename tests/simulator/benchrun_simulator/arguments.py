@@ -237,6 +237,7 @@ def _resolve(
         reasoning_tokens=found.sim_reasoning_tokens,
         thinks_anyway=found.sim_thinks_anyway,
         ignores_schema=found.sim_ignores_schema,
+        pooling=found.runner == "pooling",
         adapters=tuple(each.partition("=")[0] for each in found.lora_modules or ()),
         preempted_request=found.sim_preempt_at_request,
         frontend_seconds=found.sim_frontend_ms / 1e3,

@@ -1,6 +1,7 @@
 """One generation from request to last byte: accepted or refused, planned, run, logged."""
 
 import asyncio
+import json
 import os
 import time
 from http import HTTPStatus
@@ -12,7 +13,9 @@ from benchrun_simulator.engine import Engine
 from benchrun_simulator.engine_metrics import Served
 from benchrun_simulator.faults import FaultPlan
 from benchrun_simulator.generation import (
+    Embedding,
     Generation,
+    compact,
     internal_error,
     too_many_requests,
 )
@@ -24,6 +27,8 @@ from benchrun_simulator.sequence import Sequence
 from benchrun_simulator.settings import Settings
 from benchrun_simulator.tokens import OutputText
 
+DIMENSIONS = 64
+"""Numbers of an embedding."""
 ENGINE_DEAD = (
     "EngineCore encountered an issue. See stack trace (above) for the root cause."
 )
@@ -96,6 +101,62 @@ class Completions:
             max_tokens=generation.max_tokens,
             reason=reason,
             on_token=reply.token,
+        )
+
+    def embed(self, exchange: Exchange, embedding: Embedding) -> None:
+        """Make one embedding; the answer follows when its prompt is computed."""
+        self._refuse_if_due()
+        number = next(self._numbers)
+        self._lifetime.request(number)
+        _spend(self._settings.frontend_seconds)
+        sequence = Sequence(
+            prompt=embedding.prompt,
+            output=[0],
+            arrived_at=exchange.request.arrived_at,
+            number=number,
+            pooled=True,
+        )
+
+        def answer(_: Served) -> None:
+            exchange.respond(200, self._embedding(embedding))
+            if self._request_log is not None:
+                self._request_log.add(
+                    {
+                        "number": number,
+                        "model": embedding.model,
+                        "arrived_at": exchange.request.arrived_at,
+                        "last_sent_at": self._loop.time(),
+                        "prompt_tokens": len(embedding.prompt),
+                        "body": json.loads(exchange.request.body),
+                    }
+                )
+
+        exchange.on_disconnect = lambda: self._engine.abort(sequence)
+        self._engine.run(sequence, max_tokens=1, reason="stop", on_token=answer)
+
+    def _embedding(self, embedding: Embedding) -> bytes:
+        factor = self._settings.faults.usage_percent / 100
+        tokens = round(len(embedding.prompt) * factor)
+        return compact(
+            {
+                "id": "embd-0",
+                "object": "list",
+                "created": int(time.time()),
+                "model": embedding.model,
+                "data": [
+                    {
+                        "index": 0,
+                        "object": "embedding",
+                        "embedding": [1 / (1 + each) for each in range(DIMENSIONS)],
+                    }
+                ],
+                "usage": {
+                    "prompt_tokens": tokens,
+                    "total_tokens": tokens,
+                    "completion_tokens": 0,
+                    "prompt_tokens_details": None,
+                },
+            }
         )
 
     def _refuse_if_due(self) -> None:

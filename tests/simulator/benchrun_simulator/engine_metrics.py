@@ -187,7 +187,7 @@ class EngineMetrics:
     def token(self, served: Served, *, now: float) -> None:
         """Count one token that has just left."""
         sequence = served.sequence
-        self._generation_tokens += 1
+        self._generation_tokens += not sequence.pooled
         if sequence.generated == 1:
             self._prompt_tokens += len(sequence.prompt)
             self._cached_tokens += sequence.cached_tokens
@@ -222,8 +222,9 @@ class EngineMetrics:
             decode / (sequence.generated - 1) if sequence.generated > 1 else 0.0
         )
         self._prompt.observe(len(sequence.prompt))
-        self._generated.observe(sequence.generated)
-        self._most_generated.observe(sequence.generated)
+        generated = 0 if sequence.pooled else sequence.generated
+        self._generated.observe(generated)
+        self._most_generated.observe(generated)
         self._max_tokens.observe(served.max_tokens)
         self._n.observe(1)
         self._preempted.observe(sequence.preemptions)

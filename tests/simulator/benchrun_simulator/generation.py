@@ -59,6 +59,14 @@ class Generation:
     """What the request says about blocks of other servers."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedding:
+    """One accepted request for an embedding."""
+
+    prompt: list[int]
+    model: str
+
+
 def compact(value: object) -> bytes:
     """Return JSON without spaces, as vLLM sends it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
@@ -162,6 +170,25 @@ def read_generation(
         document=_document(asked, settings),
         model=asked.get("model") or settings.served_names[0],
         transfer=asked.get("kv_transfer_params") or {},
+    )
+
+
+def read_embedding(
+    body: bytes, *, settings: Settings, tokenizer: Tokenizer
+) -> Embedding:
+    """Check a request for an embedding the way vLLM does and return what it asks for."""
+    asked = read_json(body)
+    check_model(asked.get("model"), settings)
+    text = asked.get("input")
+    if not isinstance(text, str) or not text:
+        raise bad_request("The simulator takes one text a request.", param="input")
+    prompt = [0] * settings.template_tokens + tokenizer.encode(text)
+    if asked.get("truncate_prompt_tokens") == -1:
+        prompt = prompt[: settings.max_model_len]
+    if len(prompt) > settings.max_model_len:
+        raise _too_long(len(prompt), settings)
+    return Embedding(
+        prompt=prompt, model=asked.get("model") or settings.served_names[0]
     )
 
 

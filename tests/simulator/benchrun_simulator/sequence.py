@@ -16,6 +16,8 @@ class Sequence:
     number: int = 0
     """Which request of the server's life this is, from 1; 0 for traffic that no client sent."""
     salt: str = ""
+    pooled: bool = False
+    """Its one result is an embedding, and no token."""
     generated: int = 0
     scheduled_at: float | None = None
     """First admission; later ones, after a preemption, do not move it."""

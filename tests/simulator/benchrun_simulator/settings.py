@@ -113,6 +113,8 @@ class Settings:
     """Requests can't turn it off."""
     ignores_schema: bool
     """Answers are words, whatever `response_format` says."""
+    pooling: bool
+    """It makes embeddings, and writes no texts (`--runner pooling`)."""
     adapters: tuple[str, ...]
     """Names of LoRA adapters, by which requests may ask for them."""
     preempted_request: int | None

@@ -112,6 +112,7 @@ _FILE = "workloads.0.dataset"
 _TOKENS = {"input": "3", "cachedInput": "0.3", "output": "15"}
 _SAMPLING = "workloads.0.sampling"
 _REQUEST = "workloads.0.request"
+_API = "workloads.0.api"
 _NO_LOAD = "load must set exactly one of"
 _NEEDS_DEVELOPMENT_MODE = "VLLM_SERVER_DEV_MODE=1"
 _P90: Any = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}]
@@ -198,6 +199,55 @@ REFUSED: dict[str, Refused] = {
         "spec.workloads",
         _offline({"batchSizes": [1]}) | {"workloads.0.testRequest": True},
         "testRequest needs a server",
+    ),
+    **{
+        f"embeddings with {field}": Refused(
+            f"spec.workloads[0].{field.partition('.')[0]}",
+            {_API: "Embeddings", f"workloads.0.{field}": value},
+            f"api Embeddings has no answer of tokens: remove {field}",
+        )
+        for field, value in {
+            "sampling": {"temperature": "1"},
+            "ignoreEOS": False,
+            "request.responseFormat": {"jsonSchema": {}},
+        }.items()
+    },
+    "embeddings that think": Refused(
+        "spec.workloads[0].request",
+        {_API: "Embeddings", "workloads.0.request": {"chat": {"thinking": True}}},
+        "request.chat needs api: Chat",
+    ),
+    "embeddings beside texts": Refused(
+        "spec.workloads",
+        {
+            "workloads": [
+                workload("texts"),
+                workload("vectors", api="Embeddings"),
+            ]
+        },
+        "a server makes embeddings or writes texts",
+    ),
+    "embeddings with a limit on TTFT": Refused(
+        "spec.objectives",
+        {
+            _API: "Embeddings",
+            "objectives": [{"metric": "TTFT", "maxMilliseconds": 9}],
+        },
+        "an embedding comes as a whole",
+    ),
+    "embeddings of an engine without": Refused(
+        "spec.workloads",
+        {
+            _API: "Embeddings",
+            "server": absent(),
+            "endpoint": {"url": "http://server", "engine": "SGLang"},
+        },
+        "api Embeddings needs a server or an endpoint of engine VLLM",
+    ),
+    "embeddings without a server": Refused(
+        "spec.workloads",
+        _offline({"batchSizes": [1]}) | {_API: "Embeddings"},
+        "api Embeddings needs a server or an endpoint of engine VLLM",
     ),
     "a model from two places": Refused(
         "spec.model.source",
@@ -1365,6 +1415,18 @@ ACCEPTED: dict[str, Spec] = {
         _offline({"batchSizes": [1, 16]}) | {"workloads.0.api": "Chat"}
     ),
     "minimal": minimal(),
+    "embeddings with a limit on E2EL": minimal(
+        {
+            _API: "Embeddings",
+            "objectives": [{"metric": "E2EL", "maxMilliseconds": 9}],
+        }
+    ),
+    "embeddings with fields of their own": minimal(
+        {
+            _API: "Embeddings",
+            "workloads.0.request": {"priority": 1, "extraBody": {"dimensions": 64}},
+        }
+    ),
     "model from the hub with a token": minimal(
         {"model.source": {"hub": {"tokenSecretRef": {"name": "hf"}}}}
     ),

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from benchrun_client.contract import (
+    NO_FIELDS,
     Api,
     DataFile,
     KindOfRequest,
@@ -16,6 +17,7 @@ from benchrun_client.contract import (
     Target,
     UsersLoad,
     WarmupPlan,
+    asked_body,
     digest_of_token,
 )
 from benchrun_client.contract.datasets import RandomData, ShareGPTData
@@ -182,6 +184,9 @@ def raw_stage(**changes: Any) -> RawStage:
 def kind_of_api(api: Api, **changes: Any) -> KindOfRequest:
     """Return greedy requests with nothing else in them."""
     usual = KindOfRequest(
-        api, SamplingParams().body(), adapter=None, ignore_eos=False
+        api,
+        asked_body(api, SamplingParams(), NO_FIELDS),
+        adapter=None,
+        ignore_eos=False,
     )
     return usual._replace(**changes)

@@ -365,7 +365,8 @@ def workload_with(dataset: dict[str, Any]) -> Workload:
 def test_lengths(
     dataset: dict[str, Any], lengths: LongestRequest, total: int | None
 ) -> None:
-    found = lengths_of(workload_with(dataset).dataset)
+    sent = workload_with(dataset)
+    found = lengths_of(sent.dataset, sent)
     assert (found, found.total) == (lengths, total)
 
 

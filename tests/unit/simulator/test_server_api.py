@@ -432,3 +432,42 @@ async def test_an_adapter_is_a_model_by_its_name(
         )
         assert status == expected
         assert answer.get("model", name) == name
+
+
+async def test_a_pooling_server_makes_embeddings_and_writes_no_texts(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    url = serve(*QUICK, "--runner=pooling", "--max-model-len=4").url
+    status, answer = await post(
+        http, f"{url}/v1/embeddings", model="tiny", input="hello"
+    )
+    assert (status, answer["error"]["code"]) == (400, 400)
+    status, answer = await post(
+        http,
+        f"{url}/v1/embeddings",
+        model="tiny",
+        input="hello",
+        truncate_prompt_tokens=-1,
+    )
+    assert status == 200
+    assert len(answer["data"][0]["embedding"]) > 1
+    assert answer["usage"]["prompt_tokens"] == 4
+    async with http.get(f"{url}/metrics") as response:
+        text = await response.text()
+    counted = {
+        name: float(line.rpartition(" ")[2])
+        for name in ("prompt_tokens_total", "generation_tokens_total")
+        for line in text.splitlines()
+        if line.startswith(f"vllm:{name}{{")
+    }
+    assert counted == {"prompt_tokens_total": 4, "generation_tokens_total": 0}
+    status, _ = await post(http, f"{url}/v1/completions", model="tiny", prompt="x")
+    assert status == 404
+
+
+async def test_a_server_of_texts_makes_no_embeddings(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    url = serve(*QUICK).url
+    status, _ = await post(http, f"{url}/v1/embeddings", model="tiny", input="x")
+    assert status == 404

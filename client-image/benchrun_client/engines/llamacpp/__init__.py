@@ -83,6 +83,7 @@ LLAMACPP = Engine(
         "adapters": "start it with --lora, for all requests",
         "responseFormat": "set api: Chat",
     },
+    embeddings=False,
     reset_path=None,
     reset_remedy="set cachePolicy: Isolate, or turn the cache off with --no-cache-prompt",
     profiler=None,

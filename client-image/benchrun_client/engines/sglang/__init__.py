@@ -73,6 +73,7 @@ SGLANG = Engine(
     unheard={
         "adapters": "name one adapter as lora_path in request.extraBody, for all requests"
     },
+    embeddings=False,
     reset_path="/flush_cache",
     reset_remedy="update SGLang",
     profiler=None,

@@ -70,6 +70,7 @@ VLLM = Engine(
     answered_settings=no_settings,
     metrics_path="/metrics",
     unheard={},
+    embeddings=True,
     # without external tiers the flag changes nothing
     reset_path="/reset_prefix_cache?reset_external=true",
     reset_remedy="the server needs VLLM_SERVER_DEV_MODE=1",

@@ -319,16 +319,28 @@ def hypotheses_at(
     after: Side,
     metrics: Iterable[api.ComparedMetric],
 ) -> list[Hypothesis]:
-    """Build one hypothesis for each of these metrics at a load point."""
+    """Build one hypothesis for each of these metrics at a load point.
+
+    If answers came as a whole on both sides, metrics that such answers do not have are left out,
+    unless these are all.
+    """
     one = rows_at(load_point, before)
     other = rows_at(load_point, after)
+    rows = (*one, *other)
+    asked = list(metrics)
+    if rows and all(row.has_whole_answers for row in rows):
+        asked = [
+            metric
+            for metric in asked
+            if any(row.figure(api.KEYS[metric]) is not None for row in rows)
+        ] or asked
     return [
         Hypothesis(
             m,
             figure_of(m, load_point, before, other),
             figure_of(m, load_point, after, one),
         )
-        for m in metrics
+        for m in asked
     ]
 
 

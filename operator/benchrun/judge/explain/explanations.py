@@ -97,7 +97,7 @@ def _figures(stage: StageFacts) -> dict[str, float | None]:
         "sequence": stage.record.sequence,
         "mean_input_tokens": rounded(tokens / answered) if answered else None,
         "mean_ttft_ms": None
-        if stage.expected.offline
+        if stage.expected.offline or stage.has_whole_answers
         else rounded(stage.mean_ttft_ms),
         "mean_e2el_ms": rounded(sum(stage.e2el_us) / answered / 1000)
         if answered

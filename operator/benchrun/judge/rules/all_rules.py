@@ -36,7 +36,7 @@ from benchrun.judge.rules import (
     user_rules,
     warm_up,
 )
-from benchrun.judge.rules.inputs import Needs
+from benchrun.judge.rules.inputs import Input, Needs
 from benchrun.judge.rules.rule import (
     Evidence,
     Found,
@@ -112,6 +112,16 @@ if _untold := set(Code) - NEEDS.keys():
     raise TypeError(f"no NEEDS are declared for {', '.join(sorted(_untold))}")
 
 
+OF_TOKENS = frozenset(
+    {
+        *(Input.ASKED_TOKENS, Input.GAPS, Input.STREAM_ENDS),
+        *(Input.REASONING, Input.ANSWERS),
+    }
+)
+"""Inputs that only answers of tokens have. Output tokens are not among them: rules that read them
+read latencies, too, and ask those."""
+
+
 def evidence_sentence(code: Code, evidence: Evidence) -> str:
     """Return the sentence that states a finding's evidence, at most 1,000 bytes long."""
     words = SENTENCES[code]
@@ -123,10 +133,14 @@ def evidence_sentence(code: Code, evidence: Evidence) -> str:
 
 
 def judge_stage(stage: StageFacts) -> list[StageFinding]:
-    """Apply every rule of a stage and return all findings."""
-    return _with_note(
-        (each for find in STAGE_RULES for each in find(stage)), stage.id
-    )
+    """Apply every rule of a stage and return all findings.
+
+    What rules say of the tokens of answers is left out where answers have none.
+    """
+    found = (each for find in STAGE_RULES for each in find(stage))
+    if stage.has_whole_answers:
+        found = (each for each in found if not NEEDS[each.code].first & OF_TOKENS)
+    return _with_note(found, stage.id)
 
 
 def judge_load_point(load_point: LoadPointContext) -> list[StageFinding]:

@@ -65,9 +65,8 @@ def requests_failed(stage: StageFacts) -> Found:
 def no_output(stage: StageFacts) -> Found:
     """Find a stage whose answers have no tokens at all."""
     answered = sum(stage.requests.ok)
-    if answered == 0 or any(
-        compress(stage.requests.output_tokens, stage.requests.ok)
-    ):
+    has_output = any(compress(stage.requests.output_tokens, stage.requests.ok))
+    if answered == 0 or has_output or stage.has_whole_answers:
         return []
     if not stage.counts_tokens:
         return [NotChecked(Code.NO_OUTPUT, _NO_COUNTS)]

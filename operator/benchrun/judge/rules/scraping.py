@@ -115,6 +115,9 @@ def littles_law(stage: StageFacts) -> Found:
         ]
     # vLLM sets its gauges at the end of a step, without the requests that the step completed: of an
     # answer's steps, about one a token, the last is never seen.
+    if stage.has_whole_answers:
+        why = "an embedding takes one step, which a gauge does not show"
+        return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     if not stage.counts_tokens:
         return [
             NotChecked(

@@ -365,7 +365,7 @@ def _restarted(stage: StageFacts) -> list[tuple[str, float | None, float | None]
 def foreign_traffic(stage: StageFacts) -> Found:
     """Find traffic from other clients during the stage.
 
-    The signs are more finished requests than were sent or, with the API Completions, more prompt
+    The signs are more finished requests than were sent or, without a chat template, more prompt
     tokens.
     """
     threshold = stage.thresholds.foreign_invalid_percent
@@ -397,7 +397,7 @@ def foreign_traffic(stage: StageFacts) -> Found:
     more_requests = 100 * max(finished - sent - again, 0) / sent
     slack += again * max(columns.input_tokens, default=0)
     # A chat template adds tokens that older load engines don't count.
-    comparable = stage.expected.api == "Completions" and sent_tokens > 0
+    comparable = stage.expected.api != "Chat" and sent_tokens > 0
     more_tokens = (
         100 * max(prompted - sent_tokens - slack, 0) / sent_tokens
         if comparable

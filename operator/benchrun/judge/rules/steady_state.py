@@ -262,7 +262,8 @@ def first_part_differs(stage: StageFacts) -> Found:
         return []
     found = [
         finding
-        for figure in ("ttft", "tpot", "e2el")
+        for figure in request_figures.measured_latencies([stage.record])
+        if figure in ("ttft", "tpot", "e2el")
         if (finding := _first_part(stage, where, figure)) is not None
     ]
     return [max(found, key=lambda finding: finding.weight)] if found else []

@@ -13,6 +13,7 @@ from statistics import NormalDist, fmean
 from benchrun.api import (
     DEFAULT_EQUIVALENCE_PERCENT,
     TRUSTED,
+    ComparedMetric,
     Objective,
     ObjectiveResult,
     Price,
@@ -78,7 +79,9 @@ class Contender:
 
     side: Side
     load_point: str
-    output: NoisyFigure  # Output tokens per second; per GPU if throughput is compared per GPU.
+    output: NoisyFigure
+    """Output tokens per second, of embeddings those of the prompts; per GPU if throughput is
+    compared per GPU."""
     tpot: NoisyFigure  # Mean TPOT, in milliseconds.
     gpus: int  # GPUs that share the throughput; 0: the throughput is the whole server's.
 
@@ -177,9 +180,14 @@ def _contender(
     side: Side, load_point: str, beside: Sequence[Result], *, per_gpu: bool
 ) -> Contender | None:
     runs = side.runs_at(load_point)
+    # Embeddings have no output: what counts are the prompts.
+    metric: ComparedMetric = (
+        "TotalTokenThroughput"
+        if all(row.has_whole_answers for _, row in side.at(load_point))
+        else "OutputThroughput"
+    )
     own, figure = (
-        figure_of("OutputThroughput", load_point, runs, beside=among)
-        for among in ((), beside)
+        figure_of(metric, load_point, runs, beside=among) for among in ((), beside)
     )
     if figure.value is None:
         return None

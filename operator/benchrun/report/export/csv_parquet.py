@@ -184,23 +184,36 @@ def _thinks(run: ExportedRun) -> bool:
     return any(_REASONING_COUNTS[0] in s.result.metrics for s in run.stages)
 
 
+def _embeds(run: ExportedRun) -> bool:
+    """Return whether all answers of the run came as a whole and have no tokens."""
+    return bool(run.stages) and all(each.has_whole_answers for each in run.stages)
+
+
+def _latencies_of(run: ExportedRun) -> tuple[str, ...]:
+    """Return the latencies that answers of the run have."""
+    if _embeds(run):
+        return request_figures.WHOLE_LATENCIES
+    thought = request_figures.REASONING_LATENCIES if _thinks(run) else ()
+    return request_figures.LATENCIES + thought
+
+
 def _latency_names(run: ExportedRun) -> list[str]:
     percentiles = [
         f"p{request_figures.percentile_word(each)}"
         for each in run.spec.measurement.percentiles
     ]
-    reasoning = _thinks(run)
     names = [
         f"{figure}_{each}_ms"
-        for each in request_figures.LATENCIES
-        + (request_figures.REASONING_LATENCIES if reasoning else ())
+        for each in _latencies_of(run)
         for figure in ("mean", "median", "std", *percentiles)
     ]
     if all(
         workload.load.max_concurrency is None for workload in run.spec.workloads
     ):
         return names
-    queued = request_figures.QUEUED_LATENCIES
+    queued: tuple[str, ...] = request_figures.QUEUED_LATENCIES
+    if _embeds(run):
+        queued = request_figures.QUEUED_WHOLE_LATENCIES
     return names + [
         f"{figure}_{each}_ms"
         for each in queued
@@ -370,7 +383,11 @@ class _RequestRow(NamedTuple):
     def output_tokens(self) -> int | None:
         """Return the output tokens; None if the request failed or no server counted them."""
         tokens = self.requests.output_tokens[self.number]
-        is_known = self.ok and (tokens or self.requests.ended[self.number])
+        is_known = (
+            self.ok
+            and not self.stage.has_whole_answers
+            and (tokens or self.requests.ended[self.number])
+        )
         return tokens if is_known else None
 
 
@@ -389,7 +406,11 @@ _REQUEST_COLUMNS: tuple[ExportColumn[_RequestRow], ...] = (
     ExportColumn(
         "ttft_ms",
         "number",
-        lambda row: row.requests.ttft_us[row.number] / 1000 if row.ok else None,
+        lambda row: (
+            row.requests.ttft_us[row.number] / 1000
+            if row.ok and not row.stage.has_whole_answers
+            else None
+        ),
     ),
     ExportColumn(
         "tpot_ms", "number", lambda row: request_figures.milliseconds(row.tpot_us)
@@ -408,7 +429,13 @@ _REQUEST_COLUMNS: tuple[ExportColumn[_RequestRow], ...] = (
         lambda row: row.output_tokens,
     ),
     ExportColumn(
-        "asked_tokens", "integer", lambda row: row.requests.asked_tokens[row.number]
+        "asked_tokens",
+        "integer",
+        lambda row: (
+            None
+            if row.stage.has_whole_answers
+            else row.requests.asked_tokens[row.number]
+        ),
     ),
     ExportColumn(
         "closed",

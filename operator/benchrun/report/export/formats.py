@@ -7,7 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Literal, get_args
 
-from benchrun_client.contract import RequestColumns
+from benchrun_client.contract import WHOLE_ANSWERS, RequestColumns
 from benchrun_client.engines import Engine, EngineSetting
 
 from benchrun import api, measure
@@ -46,6 +46,11 @@ class ExportedStage:
     def repeat(self) -> int:
         """Return which repeat of its load point the stage is, counted from 1."""
         return self.result.repeat
+
+    @property
+    def has_whole_answers(self) -> bool:
+        """Return whether answers came as a whole and have no tokens (embeddings)."""
+        return self.workload.api in WHOLE_ANSWERS
 
     @property
     def began(self) -> datetime:

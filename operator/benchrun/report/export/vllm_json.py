@@ -14,7 +14,11 @@ from benchrun.report.export import formats
 from benchrun.report.export.encoders import Files, Json, as_json, as_json_lines
 from benchrun.report.export.formats import ExportedRun, ExportedStage
 
-_BACKENDS = {"Completions": "openai", "Chat": "openai-chat"}
+_BACKENDS = {
+    "Completions": "openai",
+    "Chat": "openai-chat",
+    "Embeddings": "openai-embeddings",
+}
 
 
 def vllm_files(run: ExportedRun) -> Files:
@@ -47,11 +51,14 @@ def detailed(
     answered = columns.ok
     # Which of a stage's errors a request had is not kept.
     error = " | ".join(stage.result.errors) or "failed"
+    of_tokens = {
+        "output_lens": list(columns.output_tokens),
+        "ttfts": _seconds(columns.ttft_us, answered),
+    }
     return {
         **summary(run, stage),
         "input_lens": list(columns.input_tokens),
-        "output_lens": list(columns.output_tokens),
-        "ttfts": _seconds(columns.ttft_us, answered),
+        **({} if stage.has_whole_answers else of_tokens),
         "latencies": _seconds(columns.e2el_us, answered),
         "start_times": [(began + start) / 1e6 for start in columns.start_us],
         "queue_times": [queued / 1e6 for queued in columns.queue_us],

@@ -30,6 +30,7 @@ TOKENS: Mapping[Api, str] = {
     "Completions": 'data: {"choices":[{"text":" ok"}]}\n\ndata: [DONE]\n\n',
     "Chat": 'data: {"choices":[{"delta":{"content":" ok"}}]}\n\ndata: [DONE]\n\n',
 }
+EMBEDDING = {"data": [{"embedding": [0.5, 0.25]}], "usage": {"prompt_tokens": 7}}
 
 
 def saying(status: int, body: object) -> Handler:
@@ -53,7 +54,11 @@ def redirecting(location: str) -> Handler:
 
 async def canary(handler: Handler, *, api: Api = "Completions") -> None:
     async with (
-        serving(v1_completions=handler, v1_chat_completions=handler) as url,
+        serving(
+            v1_completions=handler,
+            v1_chat_completions=handler,
+            v1_embeddings=handler,
+        ) as url,
         aiohttp.ClientSession() as session,
     ):
         await send_canary(
@@ -64,6 +69,59 @@ async def canary(handler: Handler, *, api: Api = "Completions") -> None:
             run_uid="run-1",
             served=("big", "small"),
         )
+
+
+async def test_an_embedding_is_good() -> None:
+    requests: list[dict[str, object]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        requests.append(await request.json())
+        return web.json_response(EMBEDDING)
+
+    await canary(answer, api="Embeddings")
+    (sent,) = requests
+    assert sent.keys() == {"model", "input", "truncate_prompt_tokens"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "part"),
+    [
+        ({**EMBEDDING, "data": []}, "an answer without an embedding"),
+        ({**EMBEDDING, "data": [{"embedding": []}]}, "without an embedding"),
+        ({**EMBEDDING, "usage": None}, "no usage.prompt_tokens"),
+        ({**EMBEDDING, "usage": {"prompt_tokens": "7"}}, "no usage.prompt_tokens"),
+        ([], "an answer without an embedding"),
+    ],
+)
+async def test_an_answer_that_is_no_embedding_ends_the_run(
+    answer: object, part: str
+) -> None:
+    with pytest.raises(RunFailure, match=part) as caught:
+        await canary(saying(200, answer), api="Embeddings")
+    assert caught.value.reason == "CanaryFailed"
+
+
+async def test_an_embedding_without_end_is_not_read_to_its_end() -> None:
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(b"[" * 65_536)
+
+    with pytest.raises(RunFailure, match="an answer of more than"):
+        await canary(endless, api="Embeddings")
+
+
+@pytest.mark.parametrize(
+    ("api", "remedy"),
+    [("Embeddings", "--runner=pooling"), ("Completions", "api: Embeddings")],
+)
+async def test_a_server_of_the_other_kind_is_told_apart(
+    api: Api, remedy: str
+) -> None:
+    with pytest.raises(RunFailure, match=remedy) as caught:
+        await canary(saying(404, {"detail": "Not Found"}), api=api)
+    assert caught.value.reason == "EndpointNotFound"
 
 
 @pytest.mark.parametrize("api", ["Completions", "Chat"])

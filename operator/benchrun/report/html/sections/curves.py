@@ -182,8 +182,14 @@ def _throughput(
     curve: Curve, rows: Sequence[Result], found: Knee
 ) -> html.Chart | None:
     points = []
+    whole = all(row.has_whole_answers for row in rows)
+    key, name = (
+        ("total_token_throughput", "Prompt")
+        if whole
+        else ("output_throughput", "Output")
+    )
     for row in rows:
-        if (value := row.figure("output_throughput")) is not None:
+        if (value := row.figure(key)) is not None:
             text = f"{row.load_point}: {figure(value)} tokens/s; {row.verdict}"
             points.append(
                 LoadValue(float(row.value), "tokens/s", value, row.verdict, text)
@@ -192,11 +198,11 @@ def _throughput(
         return None
     axis = curve.kind.title
     description = (
-        f"{curve.workload}: output tokens a second against {axis}. The figures are in the results "
-        "table."
+        f"{curve.workload}: {name.lower()} tokens a second against {axis}. The figures are in the "
+        "results table."
     )
     chart = load_chart(points, milliseconds=False, axis_title=axis, knee=found)
-    return html.Chart("Output tokens/s", chart, description)
+    return html.Chart(f"{name} tokens/s", chart, description)
 
 
 class LoadValue(NamedTuple):
