@@ -76,10 +76,11 @@ def division_of(spec: BenchmarkRunSpec) -> Division:
     """
     shards = spec.client.parallelism
     if not isinstance(shards, int):
-        # For the highest load in the spec. That of an offline engine, or of a search, only one
-        # process can send.
+        # For the highest load in the spec. That of an offline engine, of a search, or of sessions,
+        # only one process can send.
         is_shared = spec.offline is None and all(
-            workload.load.search is None for workload in spec.workloads
+            workload.load.search is None and workload.load.sessions is None
+            for workload in spec.workloads
         )
         needed = [
             _needed_at(load, requests=each.requests_at(load))
