@@ -4,6 +4,7 @@ them and their pauses, a failed one ends its session, and hits by turn are those
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from benchrun.judge.session_results import session_figures
@@ -42,7 +43,10 @@ SYNTHETIC = SessionsData.model_validate(
 
 def formats(folder: Path) -> Mapping[SessionFormat, tuple[SessionsData, int]]:
     """A dataset of each format, and the turns of its sample."""
-    asked = {"Mooncake": {"lengths": "Whole"}, "BurstGPT": {"lengths": "Whole"}}
+    asked: Mapping[str, dict[str, Any]] = {
+        "Mooncake": {"lengths": "Whole"},
+        "BurstGPT": {"lengths": "Whole"},
+    }
     turns = {
         "Turns": 3,
         "ShareGPT": 2,
@@ -188,7 +192,7 @@ def test_agents_of_a_session_are_waited_for(
     for turns in turns_of(records["forked"]).values():
         (_, _, planned), (_, read, done), (_, last, _) = sorted(turns)
         assert read >= planned - 0.001
-        assert last >= done + TURNS["turns"][2]["delay_seconds"] - 0.001  # type: ignore[index,operator]
+        assert last >= done + TURNS["turns"][2]["delay_seconds"] - 0.001
 
 
 def test_the_cache_finds_by_turn_what_was_planned(
@@ -215,7 +219,7 @@ def test_blocks_of_a_recorded_session_are_found_again(
     of = records["weka"]
     assert of.sessions is not None
     last = of.sessions.cached[-1]
-    whole = WEKA["requests"][2]["in"]  # type: ignore[index,call-overload]
+    whole = WEKA["requests"][2]["in"]
     assert last.prompt_tokens == whole
     assert last.expected_tokens == 128
     assert 128 - 16 <= last.cached_tokens <= 128

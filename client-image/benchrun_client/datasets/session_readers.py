@@ -384,7 +384,6 @@ class _Row(NamedTuple):
 
 def _grouped(
     rows: Iterable[tuple[str, _Row]],
-    file: files.OpenedFile,
     data: SessionsData,
     *,
     wanted: int,
@@ -493,7 +492,7 @@ def _mooncake(
             )
 
     size = data.block_tokens or MOONCAKE_BLOCK_TOKENS
-    return _grouped(rows(), file, data, wanted=wanted, block_tokens=size)
+    return _grouped(rows(), data, wanted=wanted, block_tokens=size)
 
 
 _SESSION_COLUMNS = ("Session ID", "SessionID", "Session id", "session_id")
@@ -537,7 +536,7 @@ def _burst_gpt(
 
     def checked() -> Iterator[Read]:
         try:
-            yield from _grouped(rows(), file, data, wanted=wanted, block_tokens=1)
+            yield from _grouped(rows(), data, wanted=wanted, block_tokens=1)
         except csv.Error as error:
             raise files.invalid(f"{file.name}: {error}") from error
 
@@ -955,7 +954,7 @@ def _instant(
     return _number({name: value}, name, where=where)
 
 
-def _json_of(value: Any, *, where: str) -> Any:
+def _json_of(value: Any) -> Any:
     """Return what a text says as JSON, the text itself if it says nothing."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
@@ -967,7 +966,7 @@ def _json_of(value: Any, *, where: str) -> Any:
 
 def _messages(values: Mapping[str, Any], *, where: str) -> tuple[Said, ...]:
     """Return what was asked, with tools and instructions; empty if it is not recorded."""
-    given = _json_of(_value(values, "messages"), where=where)
+    given = _json_of(_value(values, "messages"))
     if isinstance(given, dict):
         given = given.get("messages", [given])
     if isinstance(given, str):
@@ -999,7 +998,7 @@ def _numbered(values: Mapping[str, Any], prefix: str, *, where: str) -> list[Sai
 
 
 def _answer(values: Mapping[str, Any], *, where: str) -> str:
-    given = _json_of(_value(values, "answer"), where=where)
+    given = _json_of(_value(values, "answer"))
     if isinstance(given, dict):
         given = [given]
     if isinstance(given, list):

@@ -203,10 +203,13 @@ def _in_spec(data: type[DatasetFields]) -> type[SpecModel]:
         ),
     }
     if (file := data.model_fields.get("file")) is not None:
-        is_needed = file.is_required()
-        annotations["file"] = DatasetFile if is_needed else DatasetFile | None
-        default = ... if is_needed else None
-        members["file"] = Field(default, description=file.description)
+        told = file.description
+        if file.is_required():
+            annotations["file"] = DatasetFile
+            members["file"] = Field(description=told)
+        else:
+            annotations["file"] = DatasetFile | None
+            members["file"] = Field(None, description=told)
     if data is SessionsData:
         annotations["synthetic"] = SyntheticSessionsSpec | None
         members["synthetic"] = None

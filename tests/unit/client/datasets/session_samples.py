@@ -6,7 +6,7 @@ from typing import Any
 
 from benchrun_client.contract.datasets import SessionFormat
 
-TURNS = {
+TURNS: dict[str, Any] = {
     "id": "build",
     "turns": [
         {"id": "plan", "tokens": 40, "output_tokens": 8},
@@ -27,7 +27,7 @@ TURNS = {
         },
     ],
 }
-SHARE_GPT = {
+SHARE_GPT: dict[str, Any] = {
     "id": "x1",
     "conversations": [
         {"from": "system", "value": "be brief"},
@@ -53,7 +53,7 @@ MOONCAKE: list[dict[str, Any]] = [
         "output_length": 5,
     },
 ]
-WEKA = {
+WEKA: dict[str, Any] = {
     "id": "trace-1",
     "models": ["m"],
     "block_size": 64,
@@ -130,7 +130,7 @@ def said(*texts: str) -> str:
     )
 
 
-OPEN_TELEMETRY = {
+OPEN_TELEMETRY: dict[str, Any] = {
     "trace_id": "t1",
     "spans": [
         span(

@@ -4,13 +4,14 @@ message says what people wrote."""
 import copy
 import json
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchrun_client.contract import DataFile
 from benchrun_client.contract.datasets import SessionFormat, SessionsData
 from benchrun_client.contract.sessions import Blocks, Messages, Said, Session, Turn
 from benchrun_client.datasets.files import opened
@@ -31,7 +32,10 @@ from unit.client.datasets.session_samples import (
     span,
 )
 
-ASKED = {"Mooncake": {"lengths": "Whole"}, "BurstGPT": {"lengths": "Whole"}}
+ASKED: Mapping[str, dict[str, Any]] = {
+    "Mooncake": {"lengths": "Whole"},
+    "BurstGPT": {"lengths": "Whole"},
+}
 
 
 def every(
@@ -406,7 +410,7 @@ def test_a_line_without_end_is_not_read(
         file.write(b'{"id": "')
         file.truncate(17 * 1024**2)
     data = SessionsData(
-        file={"path": str(path)}, format=form, **ASKED.get(form, {})
+        file=DataFile(path=str(path)), format=form, **ASKED.get(form, {})
     )
     assert data.file is not None
     with (
@@ -490,7 +494,7 @@ def test_the_memory_that_is_taken_does_not_grow_with_the_file(
             for number in range(repeats):
                 file.write(MANY[form](number))
         data = SessionsData(
-            file={"path": str(path)}, format=form, **ASKED.get(form, {})
+            file=DataFile(path=str(path)), format=form, **ASKED.get(form, {})
         )
         assert data.file is not None
         with opened(data.file) as ready:
