@@ -107,6 +107,9 @@ class StageSender:
         watch = CostWatch(requests=len(own))
         result = await self._engine.run(call, self._servers)
         instants = self._engine.instants
+        planned = len(own)
+        if instants.order is not None:
+            own = [own[position] for position in instants.order]
         schema = stage.asked.answer_schema
         answers = (
             ()
@@ -133,6 +136,11 @@ class StageSender:
             expected_lens=[sample.input_tokens for sample in own],
             requested_lens=[sample.output_tokens for sample in own],
             repeated_tokens=sum(sample.repeated_tokens for sample in own),
+            repeated=[sample.repeated_tokens for sample in own],
+            places=[sample.place for sample in own]
+            if stage.load.sessions_at_once is not None
+            else (),
+            lost_turns=planned - len(own),
             cost=watch.cost(),
             api=stage.api,
             sampling=stage.sampling,

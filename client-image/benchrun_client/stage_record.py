@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from benchrun_client import contract
 from benchrun_client.answer_schema import checked
+from benchrun_client.contract.sessions import TurnPlace
 from benchrun_client.failures import shorten
 
 MAX_SCALARS = 200
@@ -60,6 +61,9 @@ class Instants:
     cached: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Tokens of the prompt and those found in a cache, by the number of the request, where the
     answer tells them."""
+    order: list[int] | None = None
+    """Which of the stage's requests was sent as the first, second and so on; None: in their own
+    order, every one."""
     connects: list[float] | None = None
     """Time that each new connection took, in seconds, in any order; None if not recorded."""
 
@@ -107,6 +111,11 @@ class RawStage:
     cost: ClientCost
     api: contract.Api
     sampling: contract.SamplingParams
+    repeated: Sequence[int] = ()
+    """Tokens of each prompt that an earlier one begins with, by the dataset's plan."""
+    places: Sequence[TurnPlace | None] = ()
+    """Where each request that was sent stands in a session; empty: requests have no sessions."""
+    lost_turns: int = 0  # Turns that were not sent because one before had failed.
     decodes: list[float] | None = None
     """Time from the first token to the last, if the gaps between them are not known; None if they
     are known."""
@@ -200,6 +209,7 @@ def record_of(raw: RawStage) -> contract.StageRecord:
         connections=_connections(instants.connects),
         streams=_streams(raw),
         cached=_cached(instants),
+        sessions=_sessions(raw),
         client=contract.ClientFigures(
             **cost,
             # The smallest lag that 99 % of the ticks do not exceed.
@@ -250,6 +260,36 @@ def _cached(instants: Instants) -> contract.CachedTokens | None:
         answers=len(told),
         prompt_tokens=sum(prompt for prompt, _ in told),
         cached_tokens=sum(cached for _, cached in told),
+    )
+
+
+def _sessions(raw: RawStage) -> contract.SessionFigures | None:
+    """Tell by turn number what a cache could hold and what answers say it held."""
+    if not any(place is not None for place in raw.places):
+        return None
+    cached = raw.instants.cached
+    by_turn: dict[int, list[int]] = {}
+    for number, place in enumerate(raw.places):
+        if place is None or number not in cached or not raw.instants.ok[number]:
+            continue
+        sums = by_turn.setdefault(
+            min(place.turn, contract.MAX_TOLD_TURNS), [0, 0, 0, 0]
+        )
+        prompt, hit = cached[number]
+        for at, value in enumerate((1, prompt, raw.repeated[number], hit)):
+            sums[at] += value
+    return contract.SessionFigures(
+        lost_turns=raw.lost_turns,
+        cached=tuple(
+            contract.TurnCache(
+                turn=turn,
+                answers=sums[0],
+                prompt_tokens=sums[1],
+                expected_tokens=min(sums[2], sums[1]),
+                cached_tokens=min(sums[3], sums[1]),
+            )
+            for turn, sums in sorted(by_turn.items())
+        ),
     )
 
 
@@ -335,7 +375,7 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
         "ended": [1 if ended else 0 for ended in instants.ended],
         "ok": [1 if ok else 0 for ok in instants.ok],
     }
-    columns |= _reasoning_columns(raw)
+    columns |= _reasoning_columns(raw) | _session_columns(raw)
     order = _in_order_of_sending(instants)
     return contract.RequestColumns.model_validate(
         {
@@ -373,6 +413,17 @@ def _reasoning_columns(raw: RawStage) -> dict[str, Sequence[int]]:
     if all(counts[n] is not None for n in counts if instants.ok[n]):
         columns["reasoning_tokens"] = [counts.get(n) or 0 for n in requests]
     return columns
+
+
+def _session_columns(raw: RawStage) -> dict[str, Sequence[int]]:
+    """Return the columns on sessions; none if the requests have none."""
+    places = [place for place in raw.places if place is not None]
+    if not places:
+        return {}
+    return {
+        "session": [place.session for place in places],
+        "turn": [place.turn for place in places],
+    }
 
 
 def _rounded(us: int, step: int) -> int:

@@ -90,7 +90,9 @@ _ONE_OF = re.compile(
     r"\[(has\(self\.\w+\)(?:, )?)+\]\.filter\(x, x\)\.size\(\) [<=]= 1"
 )
 _RARELY_LEFT_OUT = {"load", "dataset"}
-_RARELY_CHOSEN = {"mix", "timedTrace", "traceSpeeds", "batchSizes", "offline"}
+_RARELY_CHOSEN = {
+    *("mix", "timedTrace", "traceSpeeds", "batchSizes", "offline", "sessions")
+}
 """They ask for others elsewhere in the spec."""
 MANY = 20
 """Entries of a list that is long, where so many may be."""

@@ -65,7 +65,7 @@ class DatasetFields(Message):
     """
 
     kind: ShortText  # Its name in plan and spec.
-    is_random_text: ClassVar[bool]  # Whether prompts are random words.
+    is_random_text: ClassVar[bool]  # Whether prompts are, or may be, random words.
     # Whether as many prompts are made up as are wanted.
     is_unlimited: ClassVar[bool]
     # Whether rows come from the hub, where they may change.
@@ -114,6 +114,11 @@ class DatasetFields(Message):
         return False
 
     @property
+    def has_random_words(self) -> bool:
+        """Return whether the prompts of this dataset are random words."""
+        return self.is_random_text
+
+    @property
     def rows_per_prompt(self) -> int:
         """Return how many rows make a prompt."""
         return 1
@@ -132,7 +137,7 @@ class DatasetFields(Message):
 
 
 class DrawnLengths(Message):
-    """Drawn from a normal distribution that is cut at min and max, in tokens."""
+    """Drawn from a normal distribution that is cut at min and max; lengths are in tokens."""
 
     model_config = ConfigDict(strict=True)
     mean: Length = Field(description="Mean before cutting at min and max.")
@@ -609,6 +614,142 @@ class TimedTraceData(DatasetFields):
         return None, None
 
 
+SessionFormat = Literal[
+    "Turns", "ShareGPT", "Mooncake", "Weka", "OpenTelemetry", "BurstGPT"
+]
+
+
+class Pause(Message):
+    """A pause between an answer and the next turn: a tool that runs, or a user who thinks."""
+
+    mean: Annotated[
+        str, Field(max_length=8, pattern=r"^[0-9]{1,4}(\.[0-9]{1,3})?$")
+    ] = Field(description="Mean, in seconds.")
+    distribution: Literal["Exponential", "Constant"] = Field(
+        "Exponential",
+        description="Drawn with the stage's seed, or always the mean.",
+    )
+
+
+class SyntheticSessions(LeavesOut):
+    """Sessions of random words, drawn by the stage's seed.
+
+    A session's first turn is the system prompt and its own text; each later turn adds to all before
+    it and its answer.
+    """
+
+    left_out: ClassVar[frozenset[str]] = frozenset({"pause_seconds"})
+
+    turns: DrawnLengths = Field(
+        description="Turns of a session; max is at most 4096."
+    )
+    system_tokens: Annotated[int, Field(ge=0, le=10_000_000)] = Field(
+        0, description="Tokens that all sessions of a stage begin with."
+    )
+    first_tokens: DrawnLengths = Field(
+        description="What the first turn adds to that."
+    )
+    turn_tokens: DrawnLengths = Field(
+        description="What each later turn adds, such as a tool's result."
+    )
+    output_tokens: DrawnLengths = Field(
+        description="Tokens requested for an answer."
+    )
+    pause_seconds: Pause | None = Field(
+        None, description="Between an answer and the next turn; left out: none."
+    )
+
+
+class SessionsData(DatasetFields, LeavesOut):
+    """Sessions of users or agents: turns one after another, each with all that came before it.
+
+    Prompts have the recorded answers as history, so every stage sends the same. Stages take the
+    sessions in the order of the file, from the first on, behind words of their own; `requests` are
+    turns, and may cut the last session short. Skipped and counted: turns that are longer than the
+    model takes, with those after them. With load.sessions a turn waits for the answer to the one
+    before and its pause.
+    """
+
+    left_out: ClassVar[frozenset[str]] = frozenset(
+        {"file", "format", "lengths", "block_tokens", "output_tokens", "synthetic"}
+    )
+    rules_in_spec = (
+        (
+            "has(self.file) != has(self.synthetic)",
+            "set exactly one of file and synthetic",
+        ),
+        (
+            "has(self.file) == has(self.format)",
+            "set format with file, and only with it",
+        ),
+        (
+            "has(self.lengths) == (has(self.format) && self.format in ['Mooncake', 'BurstGPT'])",
+            "set lengths with format Mooncake and BurstGPT, and only with them: their files do not "
+            "say whether a row has the length of the whole prompt or of what the turn adds",
+        ),
+        (
+            "!has(self.blockTokens) || (has(self.format) && self.format in ['Mooncake', 'Weka'])",
+            "blockTokens needs format Mooncake or Weka",
+        ),
+        *(
+            (
+                f"!has(self.synthetic) || (self.synthetic.{of}.min <= self.synthetic.{of}.mean && "
+                f"self.synthetic.{of}.mean <= self.synthetic.{of}.max)",
+                "mean must be from min to max",
+            )
+            for of in ("turns", "firstTokens", "turnTokens", "outputTokens")
+        ),
+        (
+            "!has(self.synthetic) || self.synthetic.turns.max <= 4096",
+            "synthetic.turns.max must be at most 4096",
+        ),
+    )
+    is_random_text = True
+    is_unlimited = False
+    reads_hub = False
+    drops_long_rows = True
+    is_mixable = False  # Its turns belong together.
+
+    kind: Literal["sessions"] = "sessions"
+    file: DataFile | None = Field(
+        None, description="Where the recorded sessions are; see docs/sessions.md."
+    )
+    format: SessionFormat | None = Field(
+        None, description="Format of the file; Turns is benchrun's own."
+    )
+    lengths: Literal["Whole", "Added"] | None = Field(
+        None,
+        description="Of Mooncake and BurstGPT: whether a row has the length (and blocks) of the "
+        "whole prompt, or of what its turn adds to the turns and answers before.",
+    )
+    block_tokens: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        None,
+        description="Tokens of a block; by default 512 of Mooncake, 64 of Weka.",
+    )
+    output_tokens: Length | None = Field(
+        None,
+        description="Tokens requested for every answer; by default the recorded.",
+    )
+    max_pause_seconds: Annotated[int, Field(ge=0, le=86_400)] = Field(
+        60,
+        description="Longest pause between turns; longer ones are shortened to it.",
+    )
+    synthetic: SyntheticSessions | None = None
+
+    @property
+    def has_random_words(self) -> bool:
+        """Return whether only lengths and blocks of the prompts are known.
+
+        Formats that may have either count as words.
+        """
+        return self.format in (None, "Mooncake", "Weka", "BurstGPT")
+
+    @property
+    def longest(self) -> tuple[None, int | None]:
+        """Return the tokens of every answer if they are fixed; the rest depends on the sessions."""
+        return None, self.output_tokens
+
+
 _Mixable = (
     RandomData
     | PrefixRepetitionData
@@ -618,7 +759,7 @@ _Mixable = (
     | TextsData
     | HuggingFaceData
 )
-SingleData = _Mixable | TimedTraceData
+SingleData = _Mixable | TimedTraceData | SessionsData
 DATASETS: tuple[type[DatasetFields], ...] = get_args(SingleData)
 """Every dataset but the mix, in the order of the spec's fields."""
 if {data for data in DATASETS if data.is_mixable} != {*get_args(_Mixable)}:

@@ -27,7 +27,7 @@ MAX_REQUESTS_A_STAGE = 50_000
 """Most requests of a stage. With the bound on distinct gaps, it keeps a record below the 1 MiB of a
 ConfigMap."""
 
-Axis = Literal["RequestRate", "Concurrency", "TraceSpeed", "BatchSize"]
+Axis = Literal["RequestRate", "Concurrency", "TraceSpeed", "BatchSize", "Sessions"]
 UserStartMode = Literal["Spread", "Together"]
 
 
@@ -38,6 +38,9 @@ class NoPlateau(StrEnum):
     ALL_AT_ONCE = "all requests were sent at once"
     FOLLOWS_TRACE = "a replayed trace has no steady load"
     WHOLE_BATCHES = "the engine was given one batch after the other"
+    WHOLE_SESSIONS = (
+        "sessions begin short and grow, so no two parts of them are alike"
+    )
     ANSWERS_OUTLAST_SENDING = "answers took longer than the sending lasted"
     TOO_FEW_REQUESTS = "too few requests were sent at steady load"
 
@@ -173,6 +176,11 @@ class LoadKind(LeavesOut):
     @property
     def batch_size(self) -> int | None:
         """Return the requests in each call of an engine; None: all requests are in one call."""
+        return None
+
+    @property
+    def sessions_at_once(self) -> int | None:
+        """Return how many sessions are under way together; None if turns need not wait."""
         return None
 
     @property
@@ -517,8 +525,49 @@ class BatchLoad(LoadKind):
         return min(self.size, MAX_REQUESTS_A_STAGE // 2)
 
 
+class SessionsLoad(LoadKind):
+    """Sessions at once: the next one begins when all turns of one are answered.
+
+    Not a closed loop of requests: while tools run a session has none in flight, and several agents
+    of a session may each have one.
+    """
+
+    axis = "Sessions"
+    varied = "sessions"
+    listed_in = "sessions"
+    name_in_ids = "sessions"
+    unit = "sessions"
+    unit_in_words = "sessions at once"
+    title = "sessions at once"
+    is_whole = True
+    no_plateau = NoPlateau.WHOLE_SESSIONS
+
+    kind: Literal["Sessions"] = "Sessions"
+    sessions: Count = Field(ge=1)
+
+    @classmethod
+    def offered(cls, value: str) -> str:
+        """Return the sentence part that says how requests were offered."""
+        return f"turns of {value} sessions at once were offered"
+
+    @property
+    def always_busy(self) -> bool:
+        """Return False: sessions pause while their tools run."""
+        return False
+
+    @property
+    def sessions_at_once(self) -> int:
+        """Return how many sessions are under way together."""
+        return self.sessions
+
+    @property
+    def warmup_concurrency(self) -> int:
+        """Return the requests in flight of a warm-up: one for each session."""
+        return min(self.sessions, MAX_REQUESTS_A_STAGE // 2)
+
+
 Load = Annotated[
-    RateLoad | AtOnceLoad | UsersLoad | TraceLoad | BatchLoad,
+    RateLoad | AtOnceLoad | UsersLoad | TraceLoad | BatchLoad | SessionsLoad,
     Field(discriminator="kind"),
 ]
 KINDS: tuple[type[Load], ...] = get_args(get_args(Load)[0])

@@ -74,8 +74,8 @@ PROFILE_STAGE = "profile"  # Id of the stage that is profiled, not measured; oth
 # Port of `benchrun_client.engines.vllm.trace_reader` in the server's pod.
 READER_PORT = 8092
 MAX_RECORDS = 1024  # Most records of a run.
-MAX_COMMAS = 900_000
-"""Most commas in a record's JSON: the columns of the largest record hold 700,000 values, its gaps
+MAX_COMMAS = 1_000_000
+"""Most commas in a record's JSON: the columns of the largest record hold 800,000 values, its gaps
 and their slices 101,000, and texts may contain commas too."""
 MAX_NESTED = 16_384
 """Most objects, lists and keys in a record's JSON: the largest record has 6,000, and texts may
@@ -100,12 +100,15 @@ Counters = Annotated[
 
 
 OF_REASONING = ("reasoning_us", "answer_us", "reasoning_tokens")
+OF_SESSIONS = ("session", "turn")
+MAY_BE_EMPTY = (*OF_REASONING, *OF_SESSIONS)
 
 
 class RequestColumns(Message):
     """One list for each per-request value, in the order of sending; `ok` is 0 for a failure.
 
-    Those `OF_REASONING` are empty, and left out, if no answer of the stage has any.
+    Those `OF_REASONING` are empty, and left out, if no answer of the stage has any, and those
+    `OF_SESSIONS` if the requests belong to none.
     """
 
     start_us: Column  # Send instant, relative to the stage's first send.
@@ -131,6 +134,9 @@ class RequestColumns(Message):
     reasoning_tokens: Counts = ()
     """Output tokens that are reasoning; also empty if their number is not known for every answer
     that has some."""
+    session: Counts = ()  # Number of the request's session, from 0 on in the order of the dataset.
+    turn: Counts = ()
+    """How many turns of the session, one after another, lead to the request; the first has 1."""
 
     @model_serializer(mode="wrap")
     def _without_empty(
@@ -140,7 +146,7 @@ class RequestColumns(Message):
         return {
             name: column
             for name, column in document.items()
-            if column or name not in OF_REASONING
+            if column or name not in MAY_BE_EMPTY
         }
 
     @model_validator(mode="after")
@@ -148,10 +154,12 @@ class RequestColumns(Message):
         lengths = {
             name: len(column)
             for name, column in self
-            if column or name not in OF_REASONING
+            if column or name not in MAY_BE_EMPTY
         }
         if bool(self.reasoning_us) != bool(self.answer_us):
             raise ValueError("set both or none of reasoning_us and answer_us")
+        if bool(self.session) != bool(self.turn):
+            raise ValueError("set both or none of session and turn")
         if len(set(lengths.values())) != 1:
             raise ValueError(f"columns must be equally long, got {lengths}")
         return self
@@ -315,6 +323,38 @@ class CachedTokens(Message):
         if self.cached_tokens > self.prompt_tokens:
             raise ValueError("no more tokens can be cached than prompts have")
         return self
+
+
+MAX_TOLD_TURNS = 64
+"""Turn numbers that are told by themselves; the last one has those after it too."""
+
+
+class TurnCache(Message):
+    """Prompt tokens of the turns with one number: found in a cache, and to be found at best.
+
+    Summed over the answers that tell it. What is expected is what an endless cache of one server
+    would have: the longest beginning that an earlier prompt of the stage has.
+    """
+
+    turn: int = Field(ge=1, le=MAX_TOLD_TURNS)
+    answers: Count = Field(ge=1)
+    prompt_tokens: Count
+    expected_tokens: Count
+    cached_tokens: Count
+
+    @model_validator(mode="after")
+    def _are_parts(self) -> Self:
+        if max(self.expected_tokens, self.cached_tokens) > self.prompt_tokens:
+            raise ValueError("no more tokens can be cached than prompts have")
+        return self
+
+
+class SessionFigures(Message):
+    """What a stage of sessions tells beyond its requests."""
+
+    lost_turns: Count
+    """Turns that were not sent, because one that they come after had failed."""
+    cached: Annotated[tuple[TurnCache, ...], Field(max_length=MAX_TOLD_TURNS)] = ()
 
 
 class Shards(Message):
@@ -482,6 +522,8 @@ class StageRecord(Message):
     """None if every answer has `ended`, or the record is older than this field."""
     cached: CachedTokens | None = None
     """None if no answer tells it, or the record is older than this field."""
+    sessions: SessionFigures | None = None
+    """None if the requests belong to no sessions."""
     sampling: SamplingParams | None = None
     """Sampling parameters as sent; None if the record is older than this field, or answers have no
     tokens."""
@@ -531,6 +573,7 @@ class StageRecord(Message):
 _NEWER = (
     "whole_answers",
     "cached",
+    "sessions",
     "answers",
     "shards",
     "streams",

@@ -165,8 +165,8 @@ class Recording(Protocol):
     def outlines(self, slot: Slot) -> Sequence[Outline]:
         """Return the requests that a stage or warm-up sends; raise RunFailure if too few."""
 
-    def facts_of(self, portions: Sequence[Portion]) -> DatasetFacts:
-        """Describe what was read for the portions of one workload."""
+    def facts_of(self, portions: Sequence[Portion]) -> DatasetFacts | None:
+        """Describe what was read for the portions of one workload; None if nothing was."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,9 +177,10 @@ class WrittenKind:
         [WordWriter, Portion, Any, Sequence[Any]], tuple[PromptRequest, ...]
     ]
     """Write the requests of a portion of this dataset, by their outlines."""
-    record: Callable[[Any, int | None], Recording] | None
-    """Read what gives the requests their outlines; the number is that of the longest request in
-    tokens, None if it is not known. None if nothing is read, all prompts are made up."""
+    record: Callable[[Any, int | None, TokenCounter, int], Recording] | None
+    """Read what gives the requests their outlines. The numbers are the tokens of the longest
+    request, None if that is not known, and the most requests of a stage or warm-up. None if nothing
+    is read, all prompts are made up."""
 
 
 WRITTEN_KINDS: dict[type[DatasetFields], WrittenKind] = {}
@@ -227,11 +228,11 @@ def drawn_lengths(
     """
     rng = random.Random(f"lengths {seed}")
     return [
-        (_drawn(data.input, rng), _drawn(data.output, rng)) for _ in range(requests)
+        (drawn(data.input, rng), drawn(data.output, rng)) for _ in range(requests)
     ]
 
 
-def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
+def drawn(lengths: DrawnLengths, rng: random.Random) -> int:
     """Draw one length from the normal distribution that is cut at min and max.
 
     The method is inversion (Devroye 1986, II.2).

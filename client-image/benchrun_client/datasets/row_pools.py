@@ -14,6 +14,7 @@ from itertools import chain, repeat, takewhile
 from typing import Any, Generic, TypeVar
 
 from benchrun_client import contract
+from benchrun_client.contract.sessions import TurnPlace
 from benchrun_client.datasets.files import name_of
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
@@ -58,6 +59,7 @@ class PromptRequest:
     at_seconds: float | None = None
     """Recorded arrival, in seconds after the first request of the stage; None if the load decides
     when it is sent."""
+    place: TurnPlace | None = None  # None: it belongs to no session.
 
 
 def with_template(
@@ -177,6 +179,8 @@ def prompts_digest(samples: Sequence[PromptRequest]) -> str:
         # Lengths first: without them, two lists could be cut differently and still look the same.
         digest.update(f"{len(prompt)} {sample.output_tokens}\n".encode())
         digest.update(prompt)
+        if sample.place is not None:
+            digest.update(repr(sample.place).encode())
     return digest.hexdigest()
 
 

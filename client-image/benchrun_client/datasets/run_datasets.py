@@ -77,8 +77,13 @@ class RunDatasets:
             if type(data) in CONVERSATION_KINDS
         }
         written = ((data, WRITTEN_KINDS.get(type(data))) for data in every)
+        most: dict[DatasetFields, int] = {}
+        for portion in portions:
+            most[portion.data] = max(most.get(portion.data, 0), portion.requests)
         self.recordings = {
-            data: kind.record(data, context_tokens) if kind.record else None
+            data: kind.record(data, context_tokens, counter, most[data])
+            if kind.record
+            else None
             for data, kind in written
             if kind is not None
         }

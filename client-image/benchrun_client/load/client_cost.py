@@ -161,7 +161,13 @@ class CostWatch:
             self._last = _usage()
 
     def cost(self) -> ClientCost:
-        """Return the cost; call this when every request has ended."""
+        """Return the cost; call this when every request has ended.
+
+        Where not every request was sent, the watch ends here.
+        """
+        if self._left > 0:
+            self._left = 1
+            self.on_answer()
         (first_wall, first_cpu, first, first_node) = self._first
         (last_wall, last_cpu, last, last_node) = self._last
         node = None

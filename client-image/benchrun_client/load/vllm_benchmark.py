@@ -15,8 +15,9 @@ globals, which `main_async` looks up when it is called, are replaced:
                          to let users begin one by one (`UserRamp`), and to let them think
                          (`Thinking`)
     get_request          wrapped, to hand out each request when it is due (by `arrivals_of` or the
-                         trace), to note that instant even if the loop wakes up late, and to begin
-                         together with other shards
+                         trace), to note that instant even if the loop wakes up late, to begin
+                         together with other shards, and to hand out the turns of sessions when
+                         those before are answered (`SessionSchedule`)
 
 Because prompts are ready, no random number is drawn before the arrival times: these equal the times
 of `vllm bench serve` with that seed.
@@ -50,6 +51,7 @@ from benchrun_client.http_session import proxies_set
 from benchrun_client.light_imports import vllm_benchmark
 from benchrun_client.load.closed_loop import Thinking, UserRamp, think_seconds
 from benchrun_client.load.event_stream import StreamNotes
+from benchrun_client.load.session_schedule import SessionSchedule
 from benchrun_client.load.streaming_session import STREAM_NOTES
 from benchrun_client.load.vllm_patches import (
     CONNECTS,
@@ -216,6 +218,7 @@ class VllmEngine:
             self._serve.SampleRequest(s.prompt, s.input_tokens, s.output_tokens)
             for s in own.samples
         ]
+        self._schedule = schedule_of(call)
         self._serve.get_samples = lambda *_, **__: samples
         try:
             # The figures come back as values; what is printed is for terminals.
@@ -303,6 +306,12 @@ class VllmEngine:
 
     def _noting_due(self, get_request: GetRequest) -> GetRequest:
         async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            if self._schedule is not None:
+                async for request in self._of_sessions(
+                    self._schedule, get_request, *args, **kwargs
+                ):
+                    yield request
+                return
             if self._call.divided is not None or self._is_paced:
                 async for request in self._at_instants(
                     get_request, *args, **kwargs
@@ -321,6 +330,28 @@ class VllmEngine:
                 yield request
 
         return noted
+
+    async def _of_sessions(
+        self,
+        schedule: SessionSchedule,
+        get_request: GetRequest,
+        own: list[Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> AsyncIterator[Any]:
+        """Yield the turns of sessions when they are due.
+
+        The list of requests is put into the order of sending, and what was lost is taken out:
+        vLLM matches it with the answers.
+        """
+        # Without a rate vLLM hands out all at once.
+        whole = [each async for each in get_request(own, *args, **kwargs)]
+        requests = list(own)
+        async for due in schedule.turns():
+            self.instants.due.append(due.at)
+            yield whole[due.position]
+        self.instants.order = schedule.order
+        own[:] = [requests[position] for position in schedule.order]
 
     async def _hold(self, due: float) -> None:
         """Wait until a request is due, and note that instant even if the loop wakes up later."""
@@ -405,11 +436,29 @@ class VllmEngine:
                 output.error = notes.problem
             if not output.success:
                 output.error = self._access.hide(output.error)
+            if self._schedule is not None:
+                self._schedule.answered(number, ok=instants.ok[number])
             self._call.on_answer()
             await thinking.after(number)
             return output
 
         return noted
+
+
+def schedule_of(call: EngineCall) -> SessionSchedule | None:
+    """Return when the turns of a load of sessions are due; None for any other load.
+
+    Raises RunFailure `ClientError` for requests without sessions, or a load that shards divide.
+    """
+    if call.load.sessions_at_once is None:
+        return None
+    places = [each.place for each in call.samples if each.place is not None]
+    if len(places) < len(call.samples) or call.divided is not None:
+        raise RunFailure(
+            "ClientError",
+            "a load of sessions needs a dataset of sessions, and one process that sends it",
+        )
+    return SessionSchedule(places, sessions_at_once=call.load.sessions_at_once)
 
 
 STOPPED = "stop"  # Finish reason of an answer that the model ended itself.

@@ -239,7 +239,7 @@ def _in_order(parts: Iterable[contract.StageRecord]) -> list[_Place]:
 def _columns(places: Sequence[_Place], began: int) -> contract.RequestColumns:
     names = contract.RequestColumns.model_fields.keys() - {
         "start_us",
-        *contract.OF_REASONING,
+        *contract.MAY_BE_EMPTY,
     }
     columns = {
         name: tuple(

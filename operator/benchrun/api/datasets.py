@@ -7,7 +7,11 @@ from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from benchrun_client.contract import DATASETS, DatasetFields, Length
-from benchrun_client.contract.datasets import AgentData
+from benchrun_client.contract.datasets import (
+    AgentData,
+    SessionsData,
+    SyntheticSessions,
+)
 from pydantic import Field, create_model
 from pydantic.alias_generators import to_snake
 
@@ -175,6 +179,14 @@ class MixPart(SpecModel):
     )
 
 
+class SyntheticSessionsSpec(SpecModel, SyntheticSessions):
+    """Sessions of random words, drawn by the stage's seed.
+
+    A session's first turn is the system prompt and its own text; each later turn adds to all before
+    it and its answer.
+    """
+
+
 def _in_spec(data: type[DatasetFields]) -> type[SpecModel]:
     """Derive the spec's model of a dataset from the contract's.
 
@@ -190,9 +202,17 @@ def _in_spec(data: type[DatasetFields]) -> type[SpecModel]:
             Rule(cel=cel, message=message) for cel, message in data.rules_in_spec
         ),
     }
-    if "file" in data.model_fields:
-        annotations["file"] = DatasetFile
-        members["file"] = Field(description=data.model_fields["file"].description)
+    if (file := data.model_fields.get("file")) is not None:
+        told = file.description
+        if file.is_required():
+            annotations["file"] = DatasetFile
+            members["file"] = Field(description=told)
+        else:
+            annotations["file"] = DatasetFile | None
+            members["file"] = Field(None, description=told)
+    if data is SessionsData:
+        annotations["synthetic"] = SyntheticSessionsSpec | None
+        members["synthetic"] = None
     return new_class(
         f"{data.__name__}set",
         (SpecModel, data),

@@ -67,6 +67,11 @@ MEASUREMENT_RULES = (
         path=".client.parallelism",
     ),
     Rule(
+        cel=f"{_ONE} || self.workloads.all(w, !has(w.load.sessions))",
+        message="load.sessions needs client.parallelism 1: one process knows when turns are due",
+        path=".client.parallelism",
+    ),
+    Rule(
         cel=f"{_ONE} || !has(self.offline)",
         message="offline needs client.parallelism 1",
         path=".client.parallelism",

@@ -143,6 +143,52 @@ class LoadGenerator(StatusModel):
     processes: int = Field(1, description="Processes that sent.")
 
 
+class TurnFigures(StatusModel):
+    """The turns of a stage that have one number: so many turns, one after another, led to them."""
+
+    turn: int = Field(
+        description="Number of the turns, from 1; the 64th entry has all later ones too."
+    )
+    requests: int = Field(description="Turns that were sent.")
+    completed: int = Field(description="Turns that were answered.")
+    mean_input_tokens: Number | None = Field(
+        None, description="Mean prompt of those answered."
+    )
+    ttft: LatencyDistribution | None = Field(None, description="Their TTFT.")
+    e2el: LatencyDistribution | None = Field(None, description="Their E2EL.")
+    expected_hit_percent: Number | None = None
+    """Prompt tokens that an earlier prompt of the stage begins with: what an endless cache of one
+    server finds, without what it remembers of its own answers."""
+    hit_percent: Number | None = Field(
+        None, description="Prompt tokens that answers said were cached."
+    )
+
+
+class StageSessions(StatusModel):
+    """The sessions of a stage."""
+
+    begun: int = Field(description="Sessions of which a turn was sent.")
+    completed: int = Field(
+        description="Sessions of which every turn sent was answered."
+    )
+    lost_turns: int = Field(
+        description="Turns that were not sent, because one before them had failed."
+    )
+    completed_per_second: Number | None = Field(
+        None,
+        description="Goodput of sessions: completed ones by the stage's length.",
+    )
+    duration: LatencyDistribution | None = None
+    """Of completed sessions: from the first turn's sending to the last answer's end, pauses
+    included."""
+    waiting_for_answers: LatencyDistribution | None = Field(
+        None, description="The part of it with at least one turn in flight."
+    )
+    turns: list[TurnFigures] = Field(
+        default_factory=list, description="The turns by their number."
+    )
+
+
 class StageResult(StatusModel):
     """One stage: a load point measured once."""
 
@@ -197,6 +243,9 @@ class StageResult(StatusModel):
     """By latency (ttft, tpot, itl, e2el, with a capped rate those that include the client's queue),
     and of input_tokens and output_tokens of answered requests, sent_tokens and asked_tokens of
     all."""
+    sessions: StageSessions | None = Field(
+        None, description="Its sessions; absent where requests belong to none."
+    )
 
     @property
     def has_whole_answers(self) -> bool:

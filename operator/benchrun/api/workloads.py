@@ -271,16 +271,17 @@ _SET_USERS = (
 class LoadSpec(base.SpecModel):
     """Load points of one kind.
 
-    Exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest
-    load, the speeds at which a trace is replayed, or batch sizes (with `offline`).
+    Exactly one of: request rates (open loop), concurrencies (closed loop), sessions at once, a
+    search for the highest load, the speeds at which a trace is replayed, or batch sizes (with
+    `offline`).
     """
 
     rules = (
         base.Rule(
             cel=f"{_LOADS.format('self')} <= 1",
             message=(
-                "must set exactly one of requestRates, concurrencies, search, traceSpeeds and "
-                "batchSizes"
+                "must set exactly one of requestRates, concurrencies, sessions, search, "
+                "traceSpeeds and batchSizes"
             ),
         ),
         base.Rule(
@@ -312,6 +313,10 @@ class LoadSpec(base.SpecModel):
     concurrencies: Loads[Concurrency] | None = None
     """Numbers of users that each send the next request when the last was answered; each a load
     point."""
+    sessions: Loads[Concurrency] | None = None
+    """With dataset.sessions: how many sessions are under way at once, each a load point. A turn is
+    sent when those before it are answered and its pause is over; the next session begins when one
+    has ended."""
     start: Literal["Spread", "Together"] | None = None
     """How users begin: spread over one expected round (the default), or one right after the
     other."""
@@ -448,15 +453,22 @@ class Workload(base.SpecModel):
                 "!has(self.durationSeconds))"
             ),
             message=(
-                "load must set exactly one of requestRates, concurrencies, search, traceSpeeds and "
-                "batchSizes; a workload that is only part of a mix has no load, requests or "
-                "durationSeconds"
+                "load must set exactly one of requestRates, concurrencies, sessions, search, "
+                "traceSpeeds and batchSizes; a workload that is only part of a mix has no load, "
+                "requests or durationSeconds"
             ),
             path=".load",
         ),
         base.Rule(
             cel="!has(self.load.traceSpeeds) || has(self.dataset.timedTrace)",
             message="load.traceSpeeds needs dataset.timedTrace",
+        ),
+        base.Rule(
+            cel="has(self.load.sessions) == has(self.dataset.sessions)",
+            message=(
+                "dataset.sessions and load.sessions need each other: its turns are sent one after "
+                "the other, by sessions at once"
+            ),
         ),
         base.Rule(
             cel=(

@@ -76,7 +76,7 @@ def expected_stage(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedSta
         cache_policy=spec.measurement.cache_policy,
         scrape_interval_seconds=float(spec.measurement.scrape_interval_seconds),
         random_text=any(
-            dataset.single is not None and dataset.single.is_random_text
+            dataset.single is not None and dataset.single.has_random_words
             for dataset in datasets_of(workload, spec.workloads)
         ),
         offline=spec.offline is not None,

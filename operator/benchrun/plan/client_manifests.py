@@ -76,10 +76,11 @@ def division_of(spec: BenchmarkRunSpec) -> Division:
     """
     shards = spec.client.parallelism
     if not isinstance(shards, int):
-        # For the highest load in the spec. That of an offline engine, or of what is decided on
-        # while it is measured, only one process can send.
+        # For the highest load in the spec. That of an offline engine, of sessions, or of what is
+        # decided on while it is measured, only one process can send.
         is_chosen = spec.until_decided or any(
-            workload.load.search is not None for workload in spec.workloads
+            workload.load.search is not None or workload.load.sessions is not None
+            for workload in spec.workloads
         )
         is_shared = spec.offline is None and not is_chosen
         needed = [

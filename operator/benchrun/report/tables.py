@@ -648,6 +648,70 @@ def _of_repeat(
     return figure(values[place] if place < len(values) else None, digits=digits)
 
 
+def session_rows(stages: Sequence[api.StageResult]) -> Rows:
+    """Build a table with one row for each stage of sessions, in the order given."""
+    of = [(each.id, each.sessions) for each in stages if each.sessions is not None]
+    columns: tuple[Column[tuple[str, api.StageSessions]], ...] = (
+        Column("stage", lambda row: row[0]),
+        Column("begun", lambda row: str(row[1].begun)),
+        Column("completed", lambda row: str(row[1].completed)),
+        Column("a second", lambda row: figure(row[1].completed_per_second)),
+        Column("turns lost", lambda row: str(row[1].lost_turns)),
+        Column("duration p50 (s)", lambda row: _seconds(row[1].duration)),
+        Column(
+            "of it answers p50 (s)",
+            lambda row: _seconds(row[1].waiting_for_answers),
+        ),
+    )
+    return table_of(columns, of)
+
+
+def _seconds(of: api.LatencyDistribution | None) -> str:
+    middle = None if of is None else of.percentiles.get("50")
+    return figure(None if middle is None else middle / 1000)
+
+
+def turn_rows(stages: Sequence[api.StageResult]) -> Rows:
+    """Build a table with one row for each turn number of each stage of sessions."""
+    of = [
+        (each.id, turn)
+        for each in stages
+        if each.sessions is not None
+        for turn in each.sessions.turns
+    ]
+
+    def latency(
+        row: tuple[str, api.TurnFigures], *, name: str, percentile: str
+    ) -> str:
+        found: api.LatencyDistribution | None = getattr(row[1], name)
+        return figure(None if found is None else found.percentiles.get(percentile))
+
+    columns: tuple[Column[tuple[str, api.TurnFigures]], ...] = (
+        Column("stage", lambda row: row[0]),
+        Column("turn", lambda row: str(row[1].turn)),
+        Column("sent", lambda row: str(row[1].requests)),
+        Column("answered", lambda row: str(row[1].completed)),
+        Column(
+            "prompt tokens", lambda row: figure(row[1].mean_input_tokens, digits=5)
+        ),
+        *(
+            Column(
+                f"{name.upper()} p{percentile}",
+                partial(latency, name=name, percentile=percentile),
+            )
+            for name in ("ttft", "e2el")
+            for percentile in ("50", "90", "99")
+        ),
+        Column(
+            "hits expected %",
+            lambda row: figure(row[1].expected_hit_percent),
+            optional=True,
+        ),
+        Column("hits %", lambda row: figure(row[1].hit_percent), optional=True),
+    )
+    return table_of(columns, of)
+
+
 def kernel_rows(status: api.BenchmarkRunStatus) -> Rows:
     """Build a table of the kernels of a profile, with the most time-consuming first."""
     shares = status.profile.kernels.items() if status.profile is not None else ()

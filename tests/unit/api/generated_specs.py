@@ -66,6 +66,14 @@ DATASETS = mostly(
         {
             **MIXABLE,
             "timedTrace": st.just({"file": _PATH}),
+            "sessions": st.fixed_dictionaries(
+                {"file": st.just(_PATH)},
+                optional={
+                    "format": st.sampled_from(["Turns", "Mooncake", "Weka"]),
+                    "lengths": st.sampled_from(["Whole", "Added"]),
+                    "blockTokens": st.sampled_from([1, 64]),
+                },
+            ),
             "mix": st.lists(
                 st.sampled_from("wabc"), min_size=2, max_size=3, unique=True
             ).map(lambda names: [{"workload": name} for name in names]),
@@ -94,6 +102,9 @@ _LOADS: Mapping[str, st.SearchStrategy[Any]] = {
     "search": SEARCHES,
     "traceSpeeds": st.lists(
         st.sampled_from(["1", "1.0", "2"]), min_size=1, max_size=3, unique=True
+    ),
+    "sessions": st.lists(
+        st.sampled_from([1, 8, 100_000]), min_size=1, max_size=3, unique=True
     ),
     "batchSizes": st.lists(
         st.sampled_from([1, 8, 50_000]), min_size=1, max_size=3, unique=True

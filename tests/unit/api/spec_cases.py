@@ -109,6 +109,14 @@ def _two_lines(field: str) -> Spec:
 
 
 _FILE = "workloads.0.dataset"
+_LENGTHS = {"mean": 3, "stdev": 1, "min": 2, "max": 5}
+_DRAWN: Spec = {
+    "turns": _LENGTHS,
+    "firstTokens": _LENGTHS,
+    "turnTokens": _LENGTHS,
+    "outputTokens": _LENGTHS,
+    "pauseSeconds": {"mean": "1.5"},
+}
 _TOKENS = {"input": "3", "cachedInput": "0.3", "output": "15"}
 _SAMPLING = "workloads.0.sampling"
 _REQUEST = "workloads.0.request"
@@ -448,6 +456,71 @@ REFUSED: dict[str, Refused] = {
             _LOAD: {"traceSpeeds": ["1"], "maxConcurrency": 2},
         },
         "set maxConcurrency only",
+    ),
+    "sessions without a load of sessions": Refused(
+        _AT,
+        {_FILE: {"sessions": {"file": FILE, "format": "Turns"}}},
+        "need each other",
+    ),
+    "a load of sessions without sessions": Refused(
+        _AT, {_LOAD: {"sessions": [4]}}, "need each other"
+    ),
+    "sessions of a file and drawn ones": Refused(
+        f"{_AT}.dataset.sessions",
+        {
+            _FILE: {
+                "sessions": {"file": FILE, "format": "Turns", "synthetic": _DRAWN}
+            },
+            _LOAD: {"sessions": [4]},
+        },
+        "exactly one of file and synthetic",
+    ),
+    "sessions of no known format": Refused(
+        f"{_AT}.dataset.sessions",
+        {_FILE: {"sessions": {"file": FILE}}, _LOAD: {"sessions": [4]}},
+        "set format with file",
+    ),
+    "rows of which it is not said what they count": Refused(
+        f"{_AT}.dataset.sessions",
+        {
+            _FILE: {"sessions": {"file": FILE, "format": "Mooncake"}},
+            _LOAD: {"sessions": [4]},
+        },
+        "set lengths with format Mooncake and BurstGPT",
+    ),
+    "blocks of a format that has none": Refused(
+        f"{_AT}.dataset.sessions",
+        {
+            _FILE: {
+                "sessions": {"file": FILE, "format": "ShareGPT", "blockTokens": 16}
+            },
+            _LOAD: {"sessions": [4]},
+        },
+        "blockTokens needs format",
+    ),
+    "drawn turns outside their bounds": Refused(
+        f"{_AT}.dataset.sessions",
+        {
+            _FILE: {
+                "sessions": {
+                    "synthetic": {
+                        **_DRAWN,
+                        "turns": {"mean": 9, "stdev": 1, "min": 1, "max": 4},
+                    }
+                }
+            },
+            _LOAD: {"sessions": [4]},
+        },
+        "mean must be from min to max",
+    ),
+    "sessions sent by two processes": Refused(
+        "spec.client.parallelism",
+        {
+            _FILE: {"sessions": {"synthetic": _DRAWN}},
+            _LOAD: {"sessions": [4]},
+            "client.parallelism": 2,
+        },
+        "load.sessions needs client.parallelism 1",
     ),
     "variable without value": Refused(
         "spec.server.env[0]",
@@ -1397,6 +1470,21 @@ ACCEPTED: dict[str, Spec] = {
         {
             _FILE: {"timedTrace": {"file": FILE}},
             _LOAD: {"traceSpeeds": ["1", "2.5"]},
+        }
+    ),
+    "recorded sessions": minimal(
+        {
+            _FILE: {
+                "sessions": {"file": FILE, "format": "Mooncake", "lengths": "Added"}
+            },
+            _LOAD: {"sessions": [1, 8]},
+        }
+    ),
+    "drawn sessions": minimal(
+        {
+            _FILE: {"sessions": {"synthetic": _DRAWN}},
+            _LOAD: {"sessions": [4]},
+            "client.parallelism": "Auto",
         }
     ),
     "three servers": minimal({"server.replicas": 3}),

@@ -45,10 +45,12 @@ UNIONS: dict[str, tuple[str, str, Members]] = {
     ),
     "dataset": (
         f"{_WORKLOAD}.dataset",
-        "random, prefixRepetition, agent, shareGPT, custom, texts, huggingFace, timedTrace and mix",
+        "random, prefixRepetition, agent, shareGPT, custom, texts, huggingFace, timedTrace, "
+        "sessions and mix",
         {
             **_MIXABLE,
             "timedTrace": {"file": FILE},
+            "sessions": {"file": FILE, "format": "Turns"},
             "mix": [{"workload": "a"}, {"workload": "b"}],
         },
     ),
@@ -88,13 +90,11 @@ def spec(place: str, members: Members) -> dict[str, Any]:
         if "dataset." in place
         else {place: members}
     )
-    return body | {
-        "workloads": body["workloads"]
-        + [
-            {**body["workloads"][0], "name": n, "dataset": {"random": {}}}
-            for n in "ab"
-        ]
-    }
+    (first,) = body["workloads"]
+    others = [{**first, "name": n, "dataset": {"random": {}}} for n in "ab"]
+    # Sessions and a load of them need each other.
+    own = {"load": {"sessions": [4]}} if "sessions" in members else {}
+    return body | {"workloads": [{**first, **own}, *others]}
 
 
 def counted(how_many: int) -> Iterator[Any]:

@@ -116,6 +116,7 @@ def raw_stage(**changes: Any) -> RawStage:
         answered=[101.0, 101.5],
         ok=[True, False],
         ended=[True, False],
+        cached={},
     )
     of_node = {
         "lost_segments": None,

@@ -12,6 +12,7 @@ from benchrun_client.contract import (
     RateLoad,
     RequestFields,
     SamplingParams,
+    SessionsLoad,
     Target,
     ThinkTime,
     TraceLoad,
@@ -95,12 +96,17 @@ def test_what_is_mounted_is_the_plan_itself() -> None:
             {"traceSpeeds": ["2.0"]},
             id="as recorded",
         ),
+        pytest.param(
+            SessionsLoad(sessions=16), {"sessions": [16]}, id="sessions at once"
+        ),
     ],
 )
 def test_load_points(expected: Load, load: Json) -> None:
     dataset = (
         {"timedTrace": {"file": {"path": "/trace.jsonl"}}}
         if "traceSpeeds" in load
+        else {"sessions": {"file": {"path": "/s.jsonl"}, "format": "Turns"}}
+        if "sessions" in load
         else {"random": {}}
     )
     assert [

@@ -20,7 +20,8 @@ THERE = DataFile(path="/opt/data/rows")
 
 
 def workload_with(dataset: Json, name: str = "chat") -> Workload:
-    return Workload.model_validate(workload(name, dataset=dataset))
+    own = {"load": {"sessions": [4]}} if "sessions" in dataset else {}
+    return Workload.model_validate(workload(name, dataset=dataset, **own))
 
 
 FIELDS: Json = {
@@ -69,6 +70,14 @@ FIELDS: Json = {
         "outputTokensField": "out",
         "blocksField": "ids",
         "blockTokens": 16,
+    },
+    "sessions": {
+        "file": IN_IMAGE,
+        "format": "Mooncake",
+        "lengths": "Whole",
+        "blockTokens": 16,
+        "outputTokens": 9,
+        "maxPauseSeconds": 5,
     },
 }
 

@@ -34,7 +34,7 @@ DATASET = "spec.workloads[0].dataset"
             {"workloads.0.load.zebra": 1},
             f"{LOAD}.zebra",
             "unknown field; there are requestRates, maxConcurrency, burstiness, concurrencies, "
-            "start, thinkSeconds, search, traceSpeeds, batchSizes",
+            "sessions, start, thinkSeconds, search, traceSpeeds, batchSizes",
         ),
         (
             {"workloads.0.dataset.random.inputToken": 1},

@@ -110,6 +110,10 @@ def cold_start(stage: StageFacts) -> Found:
     thresholds = stage.thresholds
     if stage.load.all_at_once:
         return []
+    if stage.load.sessions_at_once is not None:
+        # First turns are slower than later ones, whose prompts are cached.
+        why = "the turns of a session are not alike"
+        return [NotChecked(Code.COLD_START, why)]
     if len(stage.ttft_us) < MIN_REQUESTS:
         return [
             NotChecked(

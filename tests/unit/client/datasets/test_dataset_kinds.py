@@ -62,6 +62,7 @@ def test_random_words_are_made_up_without_end_or_follow_a_trace() -> None:
         "random",
         "prefixRepetition",
         "timedTrace",
+        "sessions",
     }
     assert {name for name, data in kinds.items() if data.is_unlimited} == {
         "random",

@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 from benchrun.api import Code
+from benchrun.judge.rules.session_cache import (
+    LEAST_EXPECTED_PERCENT,
+    MISSING_NOTE_PERCENT,
+)
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import least_count
 from unit.judge.scenes import file_of
@@ -15,11 +19,16 @@ from dev.generate import findings_page
 
 PAGES = Path(__file__).parents[4] / "docs/findings"
 VALUES: Mapping[str, float] = asdict(Thresholds())
+# What whole blocks hide is no number that a run could set.
+OF_SESSIONS = {LEAST_EXPECTED_PERCENT, MISSING_NOTE_PERCENT}
 ALSO_SAID: Mapping[Code, set[float]] = {
     Code.CLIENT_SERVER_GAP: {1},
     Code.PATH_SLOW: {200},
     Code.TOO_FEW_SAMPLES: {95},
     Code.PREEMPTED: {100},
+    Code.PREFIX_BROKEN: OF_SESSIONS,
+    Code.ROUTED_AWAY: OF_SESSIONS,
+    Code.CACHE_TOO_SMALL: OF_SESSIONS,
 }
 """Percentages and times on a page that are no thresholds."""
 IN_WORDS: Mapping[str, float] = {

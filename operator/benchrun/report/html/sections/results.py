@@ -42,6 +42,7 @@ def results_section(run: html.Reported) -> html.Section:
             "waiting, KV max and hits are what the servers report. A dash means: not measured."
         ),
         html.Table("Texts in all, by packing", tables.packing_rows(status, texts)),
+        *_sessions(run),
         html.Prose(
             f"{tables.UNCERTAIN_NOTE}." if tables.has_uncertain(rows) else ""
         ),
@@ -53,6 +54,20 @@ def results_section(run: html.Reported) -> html.Section:
             f"{holder} is limited in size and holds only {parts}." if parts else ""
         ),
     )
+
+
+def _sessions(run: html.Reported) -> list[html.Table | html.Prose]:
+    """Return the tables of sessions; none if no stage has any."""
+    if not any(stage.sessions for stage in run.stages):
+        return []
+    return [
+        html.Table("Sessions", tables.session_rows(run.stages)),
+        html.Table("By turn, whole stages, in ms", tables.turn_rows(run.stages)),
+        html.Prose(
+            "A turn's number is how many turns, one after another, led to it. Hits expected are "
+            "what an endless cache would find of earlier prompts; hits are what the answers told."
+        ),
+    ]
 
 
 def _blocks(run: html.Reported) -> list[html.CodeBlock]:
