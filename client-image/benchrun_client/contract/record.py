@@ -105,7 +105,7 @@ OF_REASONING = ("reasoning_us", "answer_us", "reasoning_tokens")
 class RequestColumns(Message):
     """One list for each per-request value, in the order of sending; `ok` is 0 for a failure.
 
-    Those `OF_REASONING` are empty, and left out, if no answer of the stage has any.
+    The columns in `OF_REASONING` are empty, and left out, if no answer of the stage has reasoning.
     """
 
     start_us: Column  # Send instant, relative to the stage's first send.
@@ -302,7 +302,7 @@ class Streams(Message):
 
 
 class CachedTokens(Message):
-    """What answers tell of prompt tokens that were found in a cache, summed over those that do."""
+    """Prompt tokens, and those of them found in a cache, summed over the answers that report it."""
 
     answers: Count = Field(
         ge=1
