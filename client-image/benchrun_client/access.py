@@ -66,9 +66,9 @@ class Access:
         return EndpointRequest
 
     def hide(self, text: str) -> str:
-        """Return a text of others without the secrets, which a gateway may repeat in its words.
+        """Return a foreign text without the secrets, which a gateway may repeat in its answer.
 
-        Words are cut, by the gateway or here, so the beginning of a secret is hidden, too.
+        The text may have been cut within a secret, so a long beginning of a secret is hidden, too.
         """
         for secret in sorted(self.secrets, key=len, reverse=True):
             if len(secret) >= _SHORTEST_SECRET:
@@ -127,7 +127,7 @@ def access_to(
 
 
 def _origins(target: Target) -> frozenset[str] | None:
-    """Return the endpoint's addresses; None for the run's own servers, which pods look up."""
+    """Return the endpoint's addresses; None stands for any address, for the run's own servers."""
     if target.servers:
         return None
     own = () if target.metrics_apart else target.metrics_urls
@@ -153,8 +153,9 @@ def tls_context(
 ) -> ssl.SSLContext | None:
     """Return a context that trusts the system's certificates and those in `ca_file`.
 
-    It shows the certificate of this folder, a Secret's, to servers that ask for one. Returns None,
-    the default context, without either. Raises RunFailure `CertificateInvalid`.
+    `certificate` is a folder, from a Secret, with the certificate that the context shows to servers
+    that ask for one. If both arguments are None, return None, which stands for the default context.
+    Raises RunFailure `CertificateInvalid`.
     """
     if ca_file is None and certificate is None:
         return None

@@ -74,10 +74,10 @@ def checked(
 
 
 def _validator(schema: Mapping[str, Any], until: float) -> Any:
-    """Return a validator that fetches nothing, until a time of `process_time`; None if not valid.
+    """Return a validator of a schema; None if the schema is not valid.
 
-    The library comes with vLLM, which needs it as well; None if an image lacks it. What the
-    validator does raises TimeoutError once that time is over.
+    Once `process_time` has passed `until`, every check raises TimeoutError. The validator downloads
+    nothing. The library comes with vLLM, which needs it as well; return None if an image lacks it.
     """
     try:
         library = importlib.import_module("jsonschema")
@@ -104,7 +104,7 @@ def _validator(schema: Mapping[str, Any], until: float) -> Any:
 
 
 def _own_keywords(library: Any) -> Mapping[str, Keyword]:
-    """Return what is checked otherwise than by the library, or not at all."""
+    """Return our own checks for the keywords that the library checks slowly; some check nothing."""
 
     def unique(_: Any, wanted: bool, entries: Any, __: Any) -> Iterator[Any]:
         # The library compares each entry with each other one.

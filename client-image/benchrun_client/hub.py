@@ -18,7 +18,10 @@ _NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class HubTrouble(Exception):
-    """Trouble that may pass by itself; `again_seconds` is what the hub asks to wait, if it does."""
+    """An error of the hub that may pass by itself.
+
+    `again_seconds` is how long the hub asks to wait; None if it does not say.
+    """
 
     def __init__(self, text: str, *, again_seconds: float | None = None) -> None:
         super().__init__(text)
@@ -37,7 +40,10 @@ def is_commit(revision: str) -> bool:
 
 
 class Hub:
-    """Raises HubTrouble where another attempt may help, RunFailure where none will."""
+    """The Hugging Face hub.
+
+    Its methods raise HubTrouble if another attempt may help, else RunFailure.
+    """
 
     def __init__(self) -> None:
         self._library: Any = import_module("huggingface_hub")
@@ -90,7 +96,7 @@ class Hub:
     def download(
         self, cache: ModelCache, commit: str, folder: Path, patterns: Sequence[str]
     ) -> None:
-        """Download the files of a commit whose paths match; those that are there are left."""
+        """Download the files of a commit whose paths match, except those that exist already."""
         try:
             self._library.snapshot_download(
                 cache.repository,
@@ -155,7 +161,7 @@ def as_ours(error: Exception, cache: ModelCache) -> Exception:
 
 
 def _again(error: BaseException) -> float | None:
-    """Return the seconds of the answer's Retry-After; None: it has none, or a date."""
+    """Return the seconds in the answer's Retry-After; None if it has none, or a date."""
     try:
         return max(0.0, float(error.response.headers["retry-after"]))  # type: ignore[attr-defined]
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -165,8 +171,9 @@ def _again(error: BaseException) -> float | None:
 def is_about_claim(error: BaseException, cache: ModelCache) -> bool:
     """Return whether an error of the library came from writing to the claim.
 
-    A network that refuses a connection, and a folder elsewhere, use the same numbers. What is not
-    allowed on a volume is refused by name, and then the name lies on the claim.
+    If the error names a file, the file must lie on the claim. An error without a name counts only
+    if something is full: a refused connection has the same number as a refused write, but a refused
+    write always names its file.
     """
     is_refused = getattr(error, "errno", None) in _NOT_WRITABLE
     if not is_refused and not _is_full(error):

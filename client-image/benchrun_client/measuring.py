@@ -511,7 +511,7 @@ async def answer_in_words(
     body: Mapping[str, Any],
     hide: Callable[[str], str],
 ) -> str:
-    """Send a request and return its answer in words; `hide` takes secrets out of the server's."""
+    """Send a request and return its answer in words, from which `hide` removes the secrets."""
     try:
         async with asyncio.timeout(DIAGNOSTIC_SECONDS):
             found = await complete(session, url, api=api, body=body)

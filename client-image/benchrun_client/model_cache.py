@@ -75,9 +75,9 @@ def wanted_files(
 ) -> tuple[RemoteFile, ...]:
     """Return the files that a server needs: one format of the weights, and all that is small.
 
-    `weights` is the ending of the format that its engine reads. Another format is left out only
-    below a folder with files of this one: those of a part of the model in a folder of its own do
-    not replace the weights beside that folder.
+    `weights` is the ending of the format that the engine reads. A file of another format is left
+    out only if its folder, or one above it, has files of that format. So weights in a subfolder do
+    not replace those outside it.
     """
     given = tuple(files)
     folders = {
@@ -96,7 +96,7 @@ def wanted_files(
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """The place of one model on a claim, as engines want it that read one format of weights."""
+    """The place of one model on a claim, for engines that read one format of weights."""
 
     cache: ModelCache
     weights: str = SAFETENSORS
@@ -122,9 +122,9 @@ class Shelf:
         return self.hub_directory / self._folder / "snapshots" / commit
 
     def marker(self, commit: str) -> Path:
-        """Return the file of a commit's marker: what is complete for one format is not for another.
+        """Return the path of a commit's marker; each format of the weights has its own.
 
-        Older clients know safetensors alone, whose marker has no ending of its own.
+        The name of the one for safetensors lacks the format, because older clients know no other.
         """
         of = "" if self.weights == SAFETENSORS else self.weights
         return self.notes / f"{commit}{of}.json"
@@ -198,11 +198,11 @@ class Shelf:
     def sweep(self, *, stale_seconds: float = STALE_SECONDS) -> None:
         """Delete the files of killed downloads, which can't be continued.
 
-        Only the holder of the lease may call it. One whose lease was taken away may still write: a
-        file that was written to within `stale_seconds` is left, by the volume's clock. Without such
-        a file the library's locks are left by a killed process, too: on volumes without locks of
-        the operating system it would wait for them without end. Raises OSError if nothing can be
-        written.
+        Only the holder of the lease may call it. A client whose lease was taken away may still
+        write, so files that were written to within `stale_seconds`, by the volume's clock, are
+        left. If there are none, the library's locks are deleted, too. On a volume without locks of
+        the operating system, the library would wait for the lock of a killed process for ever.
+        Raises OSError if nothing can be written.
         """
         now = self._volume_time()
         alive = False
@@ -238,7 +238,7 @@ def target_on_claim(target: Target, report: Report) -> Target:
 
 @dataclass(frozen=True, slots=True)
 class FillPace:
-    """How long a client waits before it tries again or gives up, in seconds."""
+    """Pauses of a client that fills a claim, and when it gives up, in seconds."""
 
     try_again: tuple[float, ...] = (2.0, 5.0, 15.0, 45.0)
     """Pauses after errors that may pass. An error after the last pause ends the run."""

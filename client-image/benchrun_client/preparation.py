@@ -9,7 +9,7 @@ from collections.abc import Mapping, MutableMapping, Sequence
 
 
 class Preparation:
-    """The variables of the preparation; they hold until `end`."""
+    """Environment variables that hold only while the client prepares, until `end`."""
 
     def __init__(
         self,
@@ -24,7 +24,7 @@ class Preparation:
     def environment(self) -> Mapping[str, str]:
         """Return the whole environment as it was at the start.
 
-        It is for processes that prepare too: they are started at any time.
+        It is for other processes, which also prepare and may be started after `end`.
         """
         return self._whole
 

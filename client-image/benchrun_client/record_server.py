@@ -118,7 +118,8 @@ class RecordServer:
             )
         if not self._state.acknowledge(ack.through):
             return web.Response(
-                status=409, text="through is larger than the number of records\n"
+                status=409,
+                text="the field through is larger than the number of records\n",
             )
         return web.Response(status=204)
 

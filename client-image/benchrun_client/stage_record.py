@@ -431,11 +431,11 @@ def _rounded(us: int, step: int) -> int:
 
 
 def sealed(record: contract.StageRecord) -> contract.Sealed:
-    """Seal a record; what reasoning adds to the largest stages is made as coarse as it must be.
+    """Seal a record; a large one with reasoning is made coarser, step by step, until it fits.
 
-    First gaps are rounded, then the times of reasoning and answer to 1 ms, then its tokens are left
-    out, which are then not known, then the times are rounded to 10 ms. Raises ValueError if even
-    that does not fit.
+    First gaps are rounded. Then the times of reasoning and answer are rounded to 1 ms. Then the
+    tokens of reasoning are left out, as if they were not known. At last the times are rounded to 10
+    ms. Raises ValueError if even that does not fit.
     """
     for coarser in _COARSER:
         try:

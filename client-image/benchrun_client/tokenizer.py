@@ -85,7 +85,8 @@ class TokenCounter:
     def added_by(self, arguments: Mapping[str, Any]) -> int:
         """Return how many tokens the chat template adds to a prompt if it gets these arguments.
 
-        Below 0 if it then leaves out some. Raises RunFailure `ChatTemplateInvalid`.
+        The number is below 0 if the arguments make the template shorter. Raises RunFailure
+        `ChatTemplateInvalid`.
         """
         if not arguments or not self._has_template:
             return 0

@@ -163,10 +163,11 @@ def find_material(
 
 
 def sources_of(plan: contract.Plan) -> tuple[int, ...]:
-    """Return, for each slot, the position of the slot whose first requests it sends.
+    """Return, for each stage or warm-up, the position of the one whose requests it sends.
 
-    That is the slot itself, except for stages under cachePolicy Share: they all send the first
-    requests of their workload's longest stage, as a script with a fixed seed would.
+    Positions are those in `slots_of`. Usually each sends its own requests. Under cachePolicy Share
+    all stages of a workload send the first requests of its longest stage, as a script with a fixed
+    seed would.
     """
     slots = slots_of(plan)
     own = tuple(range(len(slots)))

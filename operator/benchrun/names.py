@@ -113,8 +113,8 @@ def group_name(run: str, uid: str) -> str:
 def queued_name(run: str, uid: str, attempt: int) -> str:
     """Return the name of the Workload with which a run waits for its quota.
 
-    After an eviction the run waits again, with another one: what is said of one is never taken for
-    another.
+    After an eviction the run waits with another Workload, whose name differs, so that what Kueue
+    said of the first is not taken for the second.
     """
     return child_name(run, uid, f"queue-{attempt}")
 

@@ -145,7 +145,7 @@ GREEDY = SamplingParams()
 def other_schema(document: object, ours: str) -> str | None:
     """Return the schema that a parsed message names, if it is another version of `ours`.
 
-    None: it is `ours`, or no schema with the name of `ours` is there.
+    Return None if the message names `ours` itself, or no version of it.
     """
     theirs = document.get("schema") if isinstance(document, dict) else None
     kind = ours.partition("/")[0]

@@ -30,7 +30,7 @@ class ModelCache(Message):
 
 
 class ModelFiles(Message):
-    """How far the claim is filled."""
+    """How far the claim is filled with the model's files."""
 
     state: FilesState
     """Resolving: the hub is asked for the commit. Waiting: another run downloads it."""

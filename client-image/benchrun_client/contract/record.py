@@ -107,8 +107,8 @@ MAY_BE_EMPTY = (*OF_REASONING, *OF_SESSIONS)
 class RequestColumns(Message):
     """One list for each per-request value, in the order of sending; `ok` is 0 for a failure.
 
-    Those `OF_REASONING` are empty, and left out, if no answer of the stage has any, and those
-    `OF_SESSIONS` if the requests belong to none.
+    The columns in `OF_REASONING` are empty, and left out, if no answer of the stage has reasoning;
+    those in `OF_SESSIONS`, if the requests belong to no session.
     """
 
     start_us: Column  # Send instant, relative to the stage's first send.
@@ -310,7 +310,7 @@ class Streams(Message):
 
 
 class CachedTokens(Message):
-    """What answers tell of prompt tokens that were found in a cache, summed over those that do."""
+    """Prompt tokens, and those of them found in a cache, summed over the answers that report it."""
 
     answers: Count = Field(
         ge=1

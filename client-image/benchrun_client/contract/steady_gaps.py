@@ -75,7 +75,7 @@ def _slices_within(
 
 
 def _taken_evenly(gaps: GapCounts, kept: GapSlices) -> GapCounts:
-    """Return a sample of the gaps: between two edges, as many as the kept slices have there.
+    """Return as many gaps between neighbouring edges as the kept slices have there.
 
     They are taken evenly from all gaps between these edges.
     """
@@ -99,10 +99,10 @@ def _taken_evenly(gaps: GapCounts, kept: GapSlices) -> GapCounts:
 def _between_edges(
     us: Sequence[int], kept: GapSlices
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield begin and end of the lengths between two edges, and the slices' gaps between them.
+    """Yield, for neighbouring edges, begin and end in `us`, and how many kept gaps lie between.
 
-    Begin and end are positions in `us`, the end excluded. Because gaps were rounded, the stage may
-    have none between two edges: then the slices' gaps there count to the next longer lengths.
+    Begin and end are positions, the end excluded. Because lengths were rounded, `us` may have none
+    between two edges. The kept gaps there then count to the next longer lengths.
     """
     total = sum(kept.gaps)
     edges = len(kept.edges_us)

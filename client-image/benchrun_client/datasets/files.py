@@ -355,7 +355,8 @@ _TEXT_KEYS = ("value", "content")
 def turns_of(entry: Mapping[str, Any], *, where: str) -> tuple[str, list[Any]]:
     """Return the key under which a conversation has its turns, and the turns.
 
-    Raises RunFailure if there is no such key (that is not an empty list), or more than one.
+    Raises RunFailure if the conversation has no known key, if it has several and vLLM's is not
+    among them, or if the turns are not a list.
     """
     found = [key for key in CONVERSATION_KEYS if key in entry]
     # The first is vLLM's: with it, others are the author's own.

@@ -256,7 +256,7 @@ def row_file(
 ) -> RowFile[DatasetRow]:
     """Collect the rows of a file.
 
-    An entry that is a text stands for a row that is left out; it is the reason.
+    An entry that is a text stands for a row that is left out; the text is the reason.
     """
     rows: list[DatasetRow] = []
     dropped: Counter[str] = Counter()

@@ -164,7 +164,7 @@ class Engine:
     """Return the names of the adapters that a server with these arguments loads, by which requests
     may ask for them."""
     accepts_by_lot: Callable[[Sequence[str]], bool]
-    """Return whether a server with these arguments accepts draft tokens by lot, as tests of
+    """Return whether a server with these arguments accepts draft tokens at random, as tests of
     speculation do."""
     default_block_tokens: int  # Value of BLOCK_TOKENS where a server says none.
     default_running_step: int | None
@@ -265,5 +265,5 @@ class Engine:
 
 
 def no_settings(_: Mapping[str, object]) -> Mapping[str, str]:
-    """Return the settings in the answer of an engine that puts none there."""
+    """Return no settings, for an engine whose answer has none."""
     return {}

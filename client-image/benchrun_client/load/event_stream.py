@@ -194,9 +194,9 @@ class CompletionStream:
         )
 
     def note_token(self, data: bytes) -> None:
-        """Note what an event that shows a token shows: reasoning, or the answer.
+        """Note whether the token of an event belongs to the reasoning or to the answer.
 
-        A chunk without text, half a character, shows what the one before it does.
+        A token without text (half a character) belongs to the same part as the token before it.
         """
         if not self._is_chat:
             return

@@ -57,8 +57,8 @@ class StreamingSession:
     def post(self, **asked: Any) -> "Posting":
         """Return a context that sends the request when it is entered.
 
-        No redirect is followed: it would take a round trip that is none of the server's, and turn
-        most requests into another.
+        Redirects are not followed: they would add a round trip to the server's time, and most of
+        them would turn the POST into a GET.
         """
         return Posting(self, {**asked, "allow_redirects": False})
 

@@ -362,7 +362,11 @@ class VllmEngine:
     async def _at_instants(
         self, get_request: GetRequest, own: Sequence[Any], *args: Any, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Yield each request of this process when it is due; all shards' instants are computed."""
+        """Yield each request of this process when it is due.
+
+        The instants are computed for the requests of all shards, so that they do not depend on the
+        division.
+        """
         requests = len(self._call.samples)
         divided = self._call.divided
         instants, beside = await arrivals_of(
@@ -469,8 +473,9 @@ UNCOUNTED_TAGS = 4
 def thought_of(notes: StreamNotes, output_tokens: int | None) -> Thought | None:
     """Return when an answer's reasoning came, and its tokens; None if it has no reasoning.
 
-    If the server does not count them, or more than all tokens, they are as many as the chunks,
-    provided that all chunks are as many as the tokens; else their number is not known.
+    The number of tokens is the server's count, unless that is above the number of all tokens.
+    Without it, the chunks of reasoning are counted if the answer has as many chunks as tokens, or
+    at most `UNCOUNTED_TAGS` fewer. Otherwise the number is None.
     """
     if notes.first_reasoning_at is None:
         return None

@@ -144,7 +144,7 @@ class Forwarder:
                     queued_seconds=placed - read,
                 )
         except asyncio.QueueFull:
-            problem = "the proxy is full: as many requests as --max-in-flight already wait"
+            problem = "the proxy is full: as many requests as --max-in-flight allows already wait"
             return upstream.refusal(
                 HTTPStatus.SERVICE_UNAVAILABLE, problem
             ), "refused"

@@ -174,7 +174,7 @@ class ProxyServer:
         return app
 
     async def _by_decode(self, request: web.Request) -> web.StreamResponse:
-        """Let the first decode server answer; this does not move the turns of completions."""
+        """Let the first decode server answer; whose turn the next completion is stays the same."""
         if not self._decode.servers:
             return upstream.refusal(
                 HTTPStatus.BAD_GATEWAY, "decode: no address yet"

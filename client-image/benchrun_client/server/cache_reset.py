@@ -32,8 +32,8 @@ async def reset_caches(
 ) -> CacheReset:
     """Make every server empty its prefix cache, and return the result.
 
-    A server that did not confirm is asked again, for at most `RESET_SECONDS` in all. A plan for an
-    engine that has no such path (older operators wrote some) gives a reset that failed.
+    A server that did not confirm is asked again, for at most `RESET_SECONDS` in all. If the engine
+    has no path for that, the reset failed; only plans of older operators ask for one.
     """
     if (path := engine.reset_path) is None:
         answer = f"{engine.name} has no path for this; {engine.reset_remedy}"

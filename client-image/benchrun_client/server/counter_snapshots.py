@@ -184,9 +184,8 @@ async def take_settled(
     `answering` says of each server whether it counts answers.
 
     A server updates its counters only one engine step (10 to 30 ms) after the last byte of an
-    answer. After
-    `SETTLE_SECONDS` the snapshots are taken as they are; a missing server is waited for up to
-    `GONE_SECONDS`. Counts may be missing then, which the judge finds.
+    answer. After `SETTLE_SECONDS` the snapshots are taken as they are; a missing server is waited
+    for up to `GONE_SECONDS`. Counts may be missing then, which the judge finds.
     """
     start = time.monotonic()
     while True:
@@ -284,7 +283,7 @@ async def identify(
 
 
 def speaking(page: str, path: str) -> list[Engine]:
-    """Return the engines whose series a page has, of those that have their metrics at this path."""
+    """Return the engines that have their metrics at this path and whose series the page has."""
     here = [each for each in ENGINES.values() if each.metrics_path == path]
     beginnings = tuple(each.series_begin for each in here)
     own = [line for line in page.splitlines() if line.startswith(beginnings)]
@@ -372,10 +371,9 @@ def settings_digest(
 ) -> str | None:
     """Return a digest of a server's settings; None if it reports none.
 
-    They are the labels that hold them, or those that it answered.
-
-    It is the first 32 hexadecimal digits of a SHA-256. Equally configured servers have the same
-    digest.
+    The settings are labels of certain series or, for engines without such series, `answered`: those
+    from an answer of the server. The digest is the first 32 hexadecimal digits of a SHA-256.
+    Equally configured servers have the same digest.
     """
     if not engine.settings_series:
         return _digest(json.dumps(sorted(answered.items()))) if answered else None

@@ -16,9 +16,9 @@ from benchrun_client.server.counter_snapshots import read_metrics, speaking
 async def check_engines(
     session: aiohttp.ClientSession, metrics_urls: Sequence[str], engine: Engine
 ) -> None:
-    """Raise RunFailure `EngineMismatch` if a server is by its metrics of another engine only.
+    """Raise RunFailure `EngineMismatch` if a server has the metrics of another engine only.
 
-    A server without readable metrics, or whose page has series of no engine, is not judged.
+    A server is not judged if its metrics can't be read, or have the series of no engine.
     """
     for url in metrics_urls:
         page = await read_metrics(session, url)

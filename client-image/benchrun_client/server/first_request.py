@@ -268,8 +268,8 @@ def _refusal(
     if status in (401, 403):
         message = (
             f"{where} answered {status}: {words}. Give the key as endpoint.apiKeySecretRef, "
-            "another credential in endpoint.headers; where it is given and right, something on "
-            "the way drops it."
+            "another credential in endpoint.headers; if it is given and right, something "
+            "between client and server drops it."
         )
         return RunFailure("Unauthorized", message)
     if status == 404 and "model" in words.lower():

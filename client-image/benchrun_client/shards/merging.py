@@ -299,7 +299,7 @@ def _streams(places: Sequence[_Place]) -> contract.Streams | None:
 def _cached(
     each: Sequence[contract.CachedTokens | None],
 ) -> contract.CachedTokens | None:
-    """Sum what the answers of all processes tell; None if none does."""
+    """Sum the cached tokens that answers report, over all processes; None if no answer does."""
     known = [cached for cached in each if cached is not None]
     if not known:
         return None

@@ -280,12 +280,12 @@ class ComparedSetting(StatusModel):
 
     @property
     def is_half_known(self) -> bool:
-        """Return whether one side says it, and the other does not."""
+        """Return whether the setting is known of one side only."""
         return (self.baseline is None) != (self.value is None)
 
 
 class Comparison(StatusModel):
-    """Of all comparisons of equal servers, at most 5 % have a wrong word.
+    """If both sides have equal servers, some outcome is wrong with a probability of at most 5 %.
 
     With scope WithinOneServer, a restart alone may make a difference.
     """

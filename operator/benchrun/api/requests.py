@@ -71,7 +71,7 @@ def _few(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _free(value: dict[str, Any]) -> dict[str, Any]:
-    """Return fields of a body, none of which the client sets; else raise PydanticCustomError."""
+    """Return fields of a request body; raise PydanticCustomError for one that the client sets."""
     for name in value:
         if (remedy := OWNED.get(name)) is not None:
             raise base.refused(f"{name} is the client's: {remedy}")

@@ -784,7 +784,7 @@ class Endpoint(base.SpecModel):
         base.Rule(
             cel="!has(self.clientCertificateSecretRef) || "
             "(has(self.url) && self.url.matches('^https://'))",
-            message="a client certificate is shown behind TLS only: set url to https://...",
+            message="a client certificate is used with TLS only: set url to https://...",
             path=".clientCertificateSecretRef",
         ),
         base.Rule(

@@ -145,9 +145,9 @@ def status_changes(observed: Json, wanted: BaseModel) -> Json:
     """Return the merge patch from the status in the cluster to the wanted one; empty: no change.
 
     The readable part of the old status is compared with the new one, both without None and without
-    empty lists and objects. In the patch, a null removes a value. So a part that memory does not
-    hold (`results` of a run that has ended), or that only another version can read, is never
-    touched.
+    empty lists and objects. In the patch, a null removes a value. A part that is not readable, or
+    that memory does not hold (`results` of a run that has ended), is not in the patch, and so
+    stays.
     """
     read = as_json(read_leniently(type(wanted), observed))
     patch = _difference(

@@ -111,7 +111,9 @@ def folder_of(body: raw.Object) -> str:
         raw.text(metadata.get(key)) for key in ("namespace", "name", "uid")
     )
     if not all(map(_PLACE.fullmatch, (namespace, name, uid))):
-        raise ValueError(f"no place in an archive: {namespace!r} {name!r} {uid!r}")
+        raise ValueError(
+            f"can't be a folder's name in an archive: {namespace!r} {name!r} {uid!r}"
+        )
     return f"{namespace}/{name}-{uid}"
 
 

@@ -332,7 +332,7 @@ def show_comparison(
 
 
 def show_settings(console: Console, rows: tables.Rows) -> None:
-    """Print how the servers of both sides differ, before any word on what that made of them."""
+    """Print how the servers of both sides differ, which stands before the comparison's outcome."""
     if rows.rows:
         console.print(Text(SETTINGS_TITLE, style="bold"))
         console.print(as_table(rows))

@@ -345,7 +345,7 @@ def _reported(
     runs: Sequence[views.Run],
     options: argparse.Namespace,
 ) -> ReportedSweep:
-    """Return the sweep with what servers did over time, of each variant's first run that has it."""
+    """Return the sweep with a timeline for each variant, from its first run that has one."""
     series = {}
     by_name = {run.name: run for run in runs}
     for number, variant in enumerate(status.variants, start=1):

@@ -141,7 +141,7 @@ def stage_words(stage: ForeignStage) -> str:
 
 
 def figure_rows(load_point: ForeignLoadPoint) -> tables.Rows:
-    """Return the figures as the tool gives them, beside ours of the steady part."""
+    """Build a table of the tool's figures, each beside our figure of the steady part."""
     theirs: dict[str, list[str]] = {}
     ours: dict[str, str] = {}
     for stage in load_point.stages:
@@ -176,7 +176,7 @@ def _steady(load_point: ForeignLoadPoint, ours: str) -> tuple[str, str]:
 
 
 def unknown_lines(answers: Sequence[RuleAnswer]) -> list[str]:
-    """Return which rules found nothing, and which cannot be known, by what is missing."""
+    """Return lines on the rules that found nothing, and on those that lack input, by that input."""
     nothing = [each.code.value for each in answers if each.answer == "NotFound"]
     lines = [f"asked and not found: {', '.join(nothing)}"] if nothing else []
     unknown = [each for each in answers if each.answer == "CannotBeKnown"]
@@ -201,7 +201,7 @@ def _whys(answer: RuleAnswer) -> list[str]:
 
 
 def definition_lines(stages: Iterable[ForeignStage]) -> list[str]:
-    """Return what each figure of the tool is among ours, or why none is equal."""
+    """Return which of our figures each figure of the tool equals, or why none does."""
     definitions = dict.fromkeys(
         each for stage in stages for each in stage.definitions
     )

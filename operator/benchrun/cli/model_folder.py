@@ -110,7 +110,7 @@ def bytes_by_index(index: Mapping[str, Any]) -> int:
 
 
 def bytes_by_header(header: Mapping[str, Any]) -> int:
-    """Return the bytes of a safetensors file's tensors: the end of the last one in its header.
+    """Return the size in bytes of a safetensors file's tensors, which is where the last one ends.
 
     Raises ValueError.
     """

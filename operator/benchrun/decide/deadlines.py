@@ -158,7 +158,7 @@ def _deadline(
 
 
 def _queue(state: RunState) -> Deadline | None:
-    """Return the deadline from when the run has waited for its quota, without a pod of its own."""
+    """Return the deadline by which the run must get its quota; None if it is in no queue."""
     queue = state.status.queue
     seconds = state.spec.pending_deadline_seconds
     message = (
@@ -203,7 +203,7 @@ def _client_start(state: RunState) -> Deadline | None:
 def _download(
     state: RunState, files: ModelStatus, since: datetime | None
 ) -> Deadline | None:
-    """Return the deadline of a download. No GPU waits for it, so it is that of waiting."""
+    """Return the deadline of a download: pendingDeadlineSeconds, because no GPU waits for it."""
     seconds = state.spec.pending_deadline_seconds
     message = (
         f"the model was not on the claim within pendingDeadlineSeconds ({seconds} s): "
@@ -215,8 +215,8 @@ def _download(
 def _made(state: RunState, pod: Pod) -> datetime | None:
     """Return from when the deadlines of the client's pod are counted.
 
-    A pod from before the run was suspended may take long to go. Its time does not count after the
-    suspension.
+    That is the pod's creation. For a pod that is being deleted it is not before the acceptance of
+    the run, because the pod may be left from before the run was suspended.
     """
     accepted = instant(state.status.accepted_time)
     if not pod.deleting or accepted is None or pod.created_at is None:

@@ -153,10 +153,10 @@ def decide(facts: Facts) -> Decision:
 
 
 def _wait_in_queue(state: RunState) -> Decision:
-    """Decide on a run without its quota: of it only a Workload exists, and no deadline runs.
+    """Decide on a run without its quota, of whose objects only the Workload exists.
 
-    Only pendingDeadlineSeconds is counted. Once there is a quota it is noted, and nothing is made
-    before that note is written.
+    Of the deadlines only pendingDeadlineSeconds is counted. A quota is first noted in the status;
+    other objects are made once that is written.
     """
     if queueing.left_queue(state):
         moved = quota.with_queue(state, queueing.next_queue(state))

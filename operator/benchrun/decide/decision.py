@@ -350,7 +350,7 @@ class Collected:
     """How many are ahead in the queue, by the number of the attempt."""
 
     def note_server(self, pod: str, facts: ServerFacts) -> None:
-        """Keep what a server reports of itself; that of the server noted first may go for it."""
+        """Keep what a server reports of itself; of too many servers, drop the one noted first."""
         self.server_facts[pod] = facts
         if len(self.server_facts) > MAX_SERVERS:
             del self.server_facts[next(iter(self.server_facts))]
@@ -503,7 +503,7 @@ class PullTarget:
 
 @dataclass(frozen=True, slots=True)
 class QueuedWorkload:
-    """A Workload to be told of, and its place in a queue."""
+    """A Workload that a run follows, and the queue in which its place is looked up."""
 
     name: str
     attempt: int

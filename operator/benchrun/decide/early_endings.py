@@ -289,9 +289,9 @@ def _restarted(state: RunState) -> Ending | None:
 
 
 def _down(state: RunState) -> Ending | None:
-    """Return the ending of a run whose server has ended and runs not again yet; else None.
+    """Return the ending of a run whose server has ended and is not running again yet; else None.
 
-    The kubelet may wait before it starts it again, and until then its restarts are those of before.
+    The kubelet may wait before it restarts the container, and counts the restart only then.
     """
     if not state.measuring_started or state.spec.server is None:
         return None

@@ -45,7 +45,7 @@ def left_queue(state: RunState) -> bool:
 
 
 def next_queue(state: RunState) -> QueueStatus | None:
-    """Return `status.queue` of the run's next wait, which begins now; None if it has no label."""
+    """Return `status.queue` of the run's next wait for a quota; None without a queue's label."""
     queue = state.status.queue
     name = state.queue_label
     if queue is None or name is None:
@@ -60,7 +60,7 @@ def next_queue(state: RunState) -> QueueStatus | None:
 
 
 def parked(state: RunState) -> QueueStatus | None:
-    """Return `status.queue` of a suspended run, without a quota and without a beginning."""
+    """Return `status.queue` of a suspended run, which has no quota and does not wait for one."""
     queue = state.status.queue
     if queue is None:
         return None

@@ -93,7 +93,7 @@ def lost(state: RunState) -> str | None:
 def is_leaving(state: RunState) -> bool:
     """Return whether the status says that the run lost its quota and has to wait again.
 
-    It is not suspended before that: instants of its first server would count for the next one.
+    Such a run is not suspended now: instants of its first server would count for the next one.
     """
     queue = state.status.queue
     return queue is not None and queue.evicted_time is not None
@@ -169,9 +169,7 @@ def why_waiting(state: RunState) -> str:
     ahead = None if queue is None else queue.place
     place = "" if ahead is None else f", {ahead} ahead of it"
     if said.is_admitted:
-        return (
-            f"queue {_name(state)} has a quota for the run; its flavours are read"
-        )
+        return f"queue {_name(state)} has a quota for the run; its flavours are being read"
     words = said.waits or "Kueue has not looked at it yet"
     return f"waiting for a quota in queue {_name(state)}{place}: {words}"
 

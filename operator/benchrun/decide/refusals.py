@@ -109,7 +109,7 @@ def _platform_hint(state: RunState, role: str) -> str:
 
 
 def with_claim_hint(state: RunState, found: Diagnosis | None) -> Diagnosis | None:
-    """Return the diagnosis; if it is about the platform's claim, also with who named that."""
+    """Return the diagnosis; if it names a claim of the platform, with a hint that says so."""
     if found is None or state.spec.started is None:
         return found
     fields = {

@@ -136,7 +136,7 @@ class Possessions:
         )
 
     def with_status(self, status: BenchmarkRunStatus) -> Self:
-        """Return the state with another status, which a pass makes some times."""
+        """Return the state with another status; one reconcile calls this several times."""
         found = replace(self, status=status)
         found.__dict__.update(
             (name, value)

@@ -134,7 +134,7 @@ def _pod(answer: ApiAnswer, pod: PlannedPod) -> Iterator[CheckLine]:
             subject=pod.subject,
             sentence=f"the cluster adds containers to it: {named(added)}",
             remedy="They are part of what is measured, and one that does not end keeps the "
-            "client's Job: use a namespace where they are not injected.",
+            "client's Job running: use a namespace where they are not injected.",
         )
     before = _cpu_limits(pod.spec)
     if after := sorted(_cpu_limits(admitted) - before - {*added}):
@@ -204,7 +204,7 @@ def _without_right(name: str, subject: str, lacks: re.Match[str]) -> CheckLine:
     return not_checked(
         name,
         subject=subject,
-        sentence=f"{user} may not {right}; creating runs does not take this right",
+        sentence=f"{user} may not {right}; creating runs does not need this right",
         remedy=f"Ask for the right to {right}, or have a cluster administrator run this with "
         "--as-operator.",
     )

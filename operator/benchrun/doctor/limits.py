@@ -132,7 +132,7 @@ def network_check(target: RunTarget, operator: FoundOperator | None) -> Check:
             ok(
                 "network",
                 subject="NetworkPolicies",
-                sentence="none of the namespace limits what the pods connect to",
+                sentence="no policy in this namespace limits the connections of the pods",
             )
         ]
 

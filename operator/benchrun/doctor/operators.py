@@ -150,7 +150,7 @@ def defaults_line(operator: FoundOperator | None) -> CheckLine | None:
     return not_checked(
         "defaults",
         subject="defaults of all runs",
-        sentence=f"{why}: the checks below ignore the chart's value runs",
+        sentence=f"{why}: the checks below ignore them (the chart's runs)",
         remedy="Name the operator's namespace (--operator-namespace), where you may list its "
         "Deployment."
         if operator is None

@@ -64,9 +64,10 @@ def _placement(answers: ApiAnswers, target: RunTarget) -> Iterator[CheckLine]:
 
 
 def _counted_together(pods: Iterable[PlannedPod]) -> Iterator[PlannedPod]:
-    """Yield the pods, those of one role that ask for the same as one kind.
+    """Yield the pods; pods of one role that ask for the same become one, with their counts added.
 
-    Leader and workers of a group are such pods. Counted one by one, each would find the same room.
+    Leader and workers of a group are such pods. Checked one by one, each would find the same free
+    room.
     """
     kinds: dict[str, PlannedPod] = {}
     for pod in pods:

@@ -193,7 +193,10 @@ class KubernetesApi:
         )
 
     async def ahead_in_queue(self, namespace: str, queue: str) -> Mapping[str, int]:
-        """Return how many are ahead in its ClusterQueue, by Workload of a queue that waits."""
+        """Return how many are ahead of each Workload that waits in this LocalQueue, by its name.
+
+        Those ahead are counted over the whole ClusterQueue.
+        """
         path = Resource(VISIBILITY, "v1beta1", "localqueues").path(
             namespace, queue, "pendingworkloads"
         )
@@ -421,8 +424,8 @@ class KubernetesApi:
     ) -> tuple[str, ...]:
         """Return the addresses of the ready pods with these labels, as host:port.
 
-        No pod is kept, and no more than `MAX_LABELLED_PODS` are read: labels may be those of any
-        number of pods, and are looked up again and again.
+        At most `MAX_LABELLED_PODS` pods are read, and none is kept in memory: any number of pods
+        may have these labels, and they are read again and again.
         """
         found: set[str] = set()
         looked_at = 0

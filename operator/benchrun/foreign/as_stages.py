@@ -120,7 +120,7 @@ def _counted_only(stage: ForeignStage) -> ForeignRequests:
 
 
 def _gaps(gaps_us: Sequence[int]) -> GapCounts:
-    """Return the gaps as counts, in microseconds or as many as make them few enough."""
+    """Return the gaps as counts, rounded only as far as `MAX_GAP_VALUES` demands."""
     step = 1
     counts = Counter(gaps_us)
     while len(counts) > MAX_GAP_VALUES:

@@ -81,7 +81,7 @@ class Part:
         return "".join(each if each.isprintable() else " " for each in cut)
 
     def items(self, *, most: int) -> "Iterator[Part]":
-        """Yield the values of a list with at most `most` of them."""
+        """Yield the values of a list. Raises Unreadable if it is none, or has more than `most`."""
         if not isinstance(self.value, list):
             raise self.wrong(f"must be a list, not {_shown(self.value)}")
         if len(self.value) > most:
@@ -120,7 +120,7 @@ def _lines(whole: Part, data: bytes) -> list[Part]:
     ends = data.count(b"\n") + data.count(b"\r")
     if ends > MAX_LINES:
         raise whole.wrong(
-            f"has {ends} lines that are no one document, more than {MAX_LINES}"
+            f"is not one JSON document, and has {ends} lines, more than {MAX_LINES}"
         )
     found = []
     for number, line in enumerate(data.splitlines(), start=1):

@@ -42,12 +42,12 @@ _SAME_MEAN = (
 _NONE = (
     (
         "inter_token_latency_ms",
-        "is an answer's time after its first token by its other tokens (our TPOT), but each "
-        "answer counts as often as it has tokens",
+        "is the time after an answer's first token divided by the number of its other tokens "
+        "(our TPOT), but each answer counts as often as it has tokens",
     ),
     (
         "time_per_output_token_ms",
-        "is an answer's whole time, TTFT included, by its tokens",
+        "is an answer's whole time, TTFT included, divided by the number of its tokens",
     ),
     (
         "request_latency",

@@ -203,7 +203,11 @@ def _answers(
     known: frozenset[Input],
     off: Collection[Code],
 ) -> list[RuleAnswer]:
-    """Return the answer of every rule; what `off` has was found, and has no severity."""
+    """Return the answer of every rule.
+
+    `off` has the codes that were found and that the user has set to Off: they are Found, without a
+    severity.
+    """
     remedies = {Input.REPEATS: REPEAT}
     for stage in stages:
         remedies |= stage.absent

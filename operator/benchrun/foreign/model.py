@@ -13,7 +13,7 @@ WHOLE = "the whole measurement, from the first send to the last answer"
 
 @dataclass(frozen=True, slots=True)
 class FigureDefinition:
-    """What a figure of the tool is among ours."""
+    """How a figure of the tool relates to ours."""
 
     theirs: str  # Its name in the tool's files.
     ours: (
@@ -34,7 +34,7 @@ class ForeignFigure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignRequests:
-    """Columns of the requests that were sent, in order of sending; None: the file has no such.
+    """Columns of the requests that were sent, in order of sending; None if the file lacks one.
 
     Times are in microseconds, `start_us` since the first send.
     """
@@ -79,7 +79,7 @@ class ForeignStage:
 
     @property
     def known(self) -> frozenset[Input]:
-        """Return what the file holds of what rules read, but for repeats."""
+        """Return which inputs of rules the file has; it can't have `Input.REPEATS`."""
         found = {Input.OUTCOMES}
         if self.load is not None:
             found.add(Input.LOAD)

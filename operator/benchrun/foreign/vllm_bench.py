@@ -163,7 +163,7 @@ def _errors(part: Part) -> Counter[str] | None:
 
 
 def _requests(part: Part, answered: int) -> ForeignRequests | None:
-    """Return the requests; None if the file has not when each was sent (before vLLM 0.11)."""
+    """Return the requests; None if the file does not say when each was sent (before vLLM 0.11)."""
     if part.find("start_times") is None or part.find("latencies") is None:
         return None
     starts = _column(part, "start_times", seconds=True, most=1e10)
@@ -211,7 +211,7 @@ def _column(
     entries: int | None = None,
     most: float = MAX_SECONDS,
 ) -> list[int]:
-    """Return a column of seconds in microseconds, or one of counts."""
+    """Return a column of counts or, with `seconds`, of times converted to microseconds."""
     column = part.at(key)
     values = [
         round(1e6 * each.number(most=most)) if seconds else each.count(most=10**9)

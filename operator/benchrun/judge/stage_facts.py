@@ -60,7 +60,7 @@ class ExpectedStage:
     has_schema: bool = False
     """Whether requests give a JSON schema for their answers."""
     synthetic_acceptance: bool = False
-    """Whether the run's servers are told to accept draft tokens by lot."""
+    """Whether the run's servers are told to accept draft tokens at random."""
     model: str | None = None
     """Hub id or path in the arguments of the run's servers; None for an endpoint."""
 

@@ -95,7 +95,8 @@ def _in_a_line(error: BaseException) -> str:
 def _kind(error: BaseException) -> str:
     """Return the name of an error's type.
 
-    Where an allocation fails in a Rust library, its binding panics on the null that it got.
+    If memory runs out within a Rust library, its Python binding panics over a null pointer. That
+    counts as a MemoryError.
     """
     is_allocation = "pointer is null" in str(error)
     return "MemoryError" if is_allocation else type(error).__name__

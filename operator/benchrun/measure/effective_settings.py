@@ -54,9 +54,10 @@ def effective_settings(
 def given_settings(
     args: tuple[str, ...], engine: Engine
 ) -> Mapping[EngineSetting, str]:
-    """Return the settings that a server's arguments say, in the same words.
+    """Return the settings that a server's arguments give, as `neutral` spells them.
 
-    Runs of a comparison have few different ones, which are asked for again and again.
+    Results are cached: the runs of a comparison have few different arguments, which are read again
+    and again.
     """
     given = ServeArgs.of(args, engine)
     found = {setting: _given(setting, given) for setting in EngineSetting}
@@ -84,7 +85,7 @@ def _processes(found: Mapping[EngineSetting, Effective]) -> int:
 
 
 def _whole_or(text: str, otherwise: int) -> int:
-    """Return a whole number above 0; `otherwise` if the text is none."""
+    """Return the whole number above 0 that the text has, else `otherwise`."""
     try:
         return tokens_of(text) or otherwise
     except ValueError:
@@ -94,9 +95,9 @@ def _whole_or(text: str, otherwise: int) -> int:
 def _like_the_weights(
     found: dict[EngineSetting, Effective],
 ) -> Mapping[EngineSetting, Effective]:
-    """Replace what a server left to itself: a KV cache of the type `auto` has that of the weights.
+    """Replace the type `auto` of a KV cache by that of the weights, which the server then takes.
 
-    Any other setting that is still `auto` is not known.
+    Any other setting that is still `auto` is left out, because it is not known.
     """
     cache = found.get(EngineSetting.KV_CACHE_DTYPE)
     weights = found.get(EngineSetting.DTYPE)
@@ -121,7 +122,7 @@ _WORDS = {"true": ON, "false": OFF, "none": "none", "null": "none", "": "none"}
 
 
 def shortened(text: str) -> str:
-    """Return a value of at most `MAX_CHARS`; the end of a longer one tells it from others."""
+    """Return the value; one above `MAX_CHARS` is cut, and ends with a digest of the whole value."""
     if len(text) <= MAX_CHARS:
         return text
     mark = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
@@ -129,7 +130,7 @@ def shortened(text: str) -> str:
 
 
 def neutral(setting: EngineSetting, text: str) -> str | None:
-    """Return the value of a setting as every engine's is written; None if it is cut off."""
+    """Return a setting's value in the spelling used for all engines; None if it was cut off."""
     if setting is EngineSetting.SPECULATION:
         found = _speculation(text)
         return None if found is None else shortened(found)

@@ -124,7 +124,7 @@ def _to_answer(requests: RequestColumns) -> Iterable[float | None]:
 def _queued(
     values: Callable[[RequestColumns], Iterable[float | None]],
 ) -> Callable[[RequestColumns], Iterable[float | None]]:
-    """Return the function of a latency that includes the wait in the client."""
+    """Return a function like `values` for the latency that includes the wait in the client."""
 
     def since_due(requests: RequestColumns) -> Iterable[float | None]:
         for value, wait in zip(values(requests), requests.queue_us, strict=True):

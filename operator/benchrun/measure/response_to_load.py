@@ -185,7 +185,7 @@ def comparisons(points: Iterable[OperatingPoint]) -> list[OperatingPointPair]:
 def within(
     stretches: Iterable[Stretch], *, always_busy: bool
 ) -> OperatingPointPair | None:
-    """Compare the third of a load point's time with the fewest running requests with the busiest.
+    """Compare the third of a load point's time in which fewest requests ran with the busiest third.
 
     None if they do not differ enough. Also None if nothing waited in the busiest third, unless the
     load keeps the server `always_busy` (a closed loop, or all requests at once): the arrivals then

@@ -225,11 +225,11 @@ def _places_may_be_taken(
     limits: ServerLimits,
     lengths: MeanLengths | None,
 ) -> bool:
-    """Return whether as many requests may run as the ceiling allows while others wait.
+    """Return whether the requests that run may fill the ceiling while others wait.
 
-    A few fewer in the samples are enough, because a request is no longer counted after the step
-    that computes its last token. With answers of one token that applies to all requests. Return
-    False if the limit on the tokens of a step keeps the number below the ceiling.
+    The samples may show a few fewer, because a request is no longer counted after the step that
+    computes its last token. If answers have one token, the samples may show none. Return False if
+    the token limit of a step keeps the number of running requests below the ceiling.
     """
     by_step = running_by_step(limits, lengths)
     if (

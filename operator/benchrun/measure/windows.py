@@ -212,8 +212,9 @@ def _at_once(
 ) -> tuple[int, int]:
     """Return the fewest and the most servers that were there at once during a stage.
 
-    A server came later, or went earlier, if others were read `margin` seconds before its first
-    sample, or after its last one. What could be read of none says nothing.
+    A server came later if others were read more than `margin` seconds before its first sample. It
+    went earlier if others were read that long after its last one. A time in which no server could
+    be read shows neither.
     """
     if len(servers) < 2:
         return 1, 1

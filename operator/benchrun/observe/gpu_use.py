@@ -17,12 +17,13 @@ def gpu_seconds(
 ) -> Mapping[GpuUse, float]:
     """Return the GPU seconds that the run's servers took between two instants, by use.
 
-    Nothing is returned as long as it is not known since when the servers have a node.
-    Servers start from when they got their node until one answers healthily, and are measured from
-    the first measured request until their deletion is requested, which is when the loss of a quota
-    is noted. What lies between, such as the
-    warm-up, is other. The instants of a status are fixed once they are known: parts of a time that
-    follow each other without a gap add up to the whole.
+    Empty while it is not known when the servers got their node. They are starting from then until
+    the first healthy answer. They are measuring from the first measured request until their
+    deletion is requested or, at the loss of a quota, until the loss is noted. The time in between,
+    such as the warm-up, is other.
+
+    An instant in a status never changes once it is known, so the results of successive periods add
+    up to the whole.
     """
     scheduled = instant(status.scheduled_time)
     if scheduled is None:
@@ -44,9 +45,9 @@ def gpu_seconds(
 
 
 def waits_since(status: BenchmarkRunStatus) -> datetime | None:
-    """Return since when the run waits for what its server needs; None: it does not wait.
+    """Return since when the run waits for what its server needs; None if it does not wait.
 
-    A run without a quota is not accepted yet: it waits since it stands in its queue.
+    A run without a quota is not accepted yet: it waits from when it joined its queue.
     """
     if status.phase not in WAITING:
         return None

@@ -422,8 +422,8 @@ def gated(evidence: Evidence) -> Diagnosis | None:
     if (gates := evidence.pod.gated) is None or evidence.pod.node is not None:
         return None
     remedy = (
-        "The run continues when these gates are removed, as a queue (Kueue) does when "
-        "it admits a pod."
+        "The run continues when these gates are removed. A queue (Kueue) removes them when "
+        "it admits the pod."
     )
     what = f"The pod has scheduling gates: {bounded(gates)}"
     found = diagnosed(Reason.SCHEDULING_GATED, what, remedy, terminal=False)
@@ -576,7 +576,7 @@ _NOT_WRITTEN = (
 def compile_cache(evidence: Evidence) -> Diagnosis | None:
     """Diagnose a server that can't write to the claim that keeps what it compiles.
 
-    An error names the file. Of a full claim it may not, and then proves nothing.
+    Only an error that names a file on the claim counts; the error of a full claim may name none.
     """
     if evidence.pod.ending is None:
         return None

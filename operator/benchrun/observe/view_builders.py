@@ -140,7 +140,7 @@ def _declared(body: raw.Object) -> dict[str, Any]:
 def labels_of(body: raw.Object) -> tuple[tuple[str, str], ...]:
     """Return the labels that users set, sorted by name, at most `MAX_LABELS`.
 
-    That of a queue is never left out: without it the run would start without a quota.
+    The label of a queue is never left out: without it the run would start without a quota.
     """
     labels = raw.mapping(raw.mapping(body.get("metadata")).get("labels"))
     own = sorted(

@@ -86,9 +86,9 @@ def client_sampling(workload: Workload) -> contract.SamplingParams:
 
 
 def client_fields(workload: Workload) -> contract.RequestFields | None:
-    """Return what requests say besides, for the plan; None if they say nothing.
+    """Return the further fields of the requests, for the plan; None if there are none.
 
-    Empty objects say nothing, but for a schema: that is met by any JSON.
+    An empty object counts as none, except an empty JSON schema, which any JSON meets.
     """
     if (asked := workload.request) is None:
         return None
@@ -277,7 +277,7 @@ def _metrics_urls(
 ) -> tuple[str, ...]:
     """Return the metrics pages of an endpoint's servers.
 
-    They are listed, or those of pods that were looked up, or the endpoint's own.
+    These are the listed ones, else those of the pods that were looked up, else the endpoint's own.
     """
     assert spec.endpoint is not None
     metrics = spec.endpoint.metrics

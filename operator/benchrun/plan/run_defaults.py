@@ -369,7 +369,7 @@ def model_with_claim(spec: BenchmarkRunSpec, applied: Applied) -> Model:
 def _compile_claim(spec: BenchmarkRunSpec, applied: Applied) -> str | None:
     """Return the claim for compiled code: the spec's, else the platform's.
 
-    A server that sets the place of one of its caches by a variable has no claim for any.
+    The platform's is not used if a variable of the server says where one of its caches is.
     """
     started = spec.started
     if started is None or started.compile_cache_claim is not None:
@@ -381,7 +381,7 @@ def _compile_claim(spec: BenchmarkRunSpec, applied: Applied) -> str | None:
 
 
 def _claims(spec: BenchmarkRunSpec, role: str) -> dict[str, str]:
-    """Return the claims that the pods of a role share with other runs, by the value's name."""
+    """Return the claims that a role's pods share with other runs, by the chart's name of each."""
     hub = spec.model.source.hub
     found = {} if hub is None else {MODEL_CLAIM: hub.cache_claim}
     if role != names.ROLE_CLIENT and spec.started is not None:
@@ -394,7 +394,7 @@ def _claims(spec: BenchmarkRunSpec, role: str) -> dict[str, str]:
 def claims_by_default(
     spec: BenchmarkRunSpec, role: str, applied: Applied
 ) -> dict[str, str]:
-    """Return the platform's claims that the pods of a role have, by the chart's value."""
+    """Return the claims that a role's pods have from the platform, by the chart's name of each."""
     own = _claims(spec, role)
     given = _claims(with_defaults(spec, applied), role)
     return {name: claim for name, claim in given.items() if name not in own}

@@ -434,7 +434,7 @@ def problem_with(
     _, probe, repeat = place
     if (probe, repeat) not in search.places:
         return (
-            f"stage {envelope.stage_id} is beyond {search.max_probes} probes and "
+            f"stage {envelope.stage_id} is none of the search's {search.max_probes} probes and "
             f"{contract.CONFIRMATIONS} confirmations of {search.max_repeats} stages"
         )
     if envelope.ends_search not in (None, search.workload):

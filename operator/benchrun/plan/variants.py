@@ -151,7 +151,7 @@ def _started(started: Started, settings: VariantSettings) -> Started:
 
 
 def _of_engine(started: Started, settings: VariantSettings) -> Started:
-    """Return the server with the variant's engine, without what was the template's engine's."""
+    """Return the server with the variant's engine; fields for the template's engine are reset."""
     if settings.engine in (None, started.engine):
         return started
     fields = type(started).model_fields
@@ -257,7 +257,7 @@ def planned_runs(
 
 
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
-    """Build the manifest of a BenchmarkRun that the sweep owns and is deleted with it.
+    """Build the manifest of a BenchmarkRun that the sweep owns, and that is deleted with it.
 
     The label is for people; only the owner reference counts. A run has those labels of its sweep
     that the platform copies, so that its own objects get them too.

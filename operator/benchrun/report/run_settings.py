@@ -88,7 +88,8 @@ def _of_platform(status: BenchmarkRunStatus) -> list[tuple[str, ...]]:
 def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
     """Yield the settings of a server as its arguments set them, else as the server reports them.
 
-    A setting has the name of its flag; without one, its own, if the server reports it.
+    A setting is shown under its flag. A setting for which the engine has no flag is shown under its
+    own name, and only if the server reports it.
     """
     engine = ENGINES[server.engine]
     given = ServeArgs.of(server.args, engine)

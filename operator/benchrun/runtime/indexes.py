@@ -218,8 +218,8 @@ class Indexes:
     def mark_deleting(self, kind: str, namespace: str, name: str, uid: str) -> None:
         """Record that the object's deletion was requested; a watch event tells when it is gone.
 
-        Nothing may tell that of what a cluster may lack. If it also has no pods, it is gone at
-        once, so that a run which begins anew does not take it for its own.
+        An object that no watch covers and that has no pods counts as gone at once. Otherwise a run
+        that begins anew could take it for its own.
         """
         key = views.Key(kind, namespace, name)
         if (seen := self._seen.get(key)) is None or seen.uid != uid:
@@ -380,7 +380,7 @@ class Indexes:
         self._leave(key, seen.part_of)
         if key.kind == names.KIND:
             self.results.drop(key)
-            # They are not watched, so no event will come.
+            # No event will say that its children without a watch are gone, too.
             for child in [
                 k
                 for k in self._parts.get(key, ())
@@ -484,8 +484,8 @@ def _watched(view: views.View) -> bool:
     """Return whether a watch covers the object.
 
     ConfigMaps with measured data are listed by metadata and never watched, since every event would
-    carry the data. Of kinds that a cluster may lack some are not watched, and a watch of the others
-    may have to wait for the kind.
+    carry the data. Kinds that a cluster may lack do not count as covered: some are not watched, and
+    the others perhaps not yet.
     """
     return not isinstance(view, views.Child) or (
         view.kind not in EXTENSION_KINDS and view.role not in RESULT_ROLES

@@ -51,7 +51,7 @@ class QueuedWorkloads:
     def follow(
         self, key: Key, wanted: QueuedWorkload | None, collected: Collected
     ) -> None:
-        """Tell the run of this Workload alone from now on; None: of none."""
+        """Tell the run only of this Workload from now on; of no Workload if it is None."""
         if wanted is None:
             self._followed.pop(key, None)
             return

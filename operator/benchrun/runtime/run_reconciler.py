@@ -158,8 +158,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     def rests(self, key: Key) -> bool:
         """Return whether a reconcile would do nothing, since the run has ended and left nothing.
 
-        An operator that starts, and every resync, asks that of ten thousand runs. One that raises
-        here stops none of the others: its reconcile raises too, and is ended there.
+        A starting operator, and every resync, asks this of ten thousand runs, so an error in one
+        must not stop the others. It counts as False: the reconcile of that run raises it again, and
+        handles it.
         """
         try:
             return self._is_at_rest(key)
@@ -560,7 +561,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
 
 
 def _is_of_another(key: Key, child: Child, alive: str | None) -> bool:
-    """Return whether a run of this name that is not the one alive has made the child.
+    """Return whether another run of this name, not the one that exists, has made the child.
 
     `alive` is the uid of the run that exists; None if there is none.
     """

@@ -34,7 +34,7 @@ class StoredBytes(Collector):
                 del self._by_namespace[namespace]
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metric; what has no series of its own is one series."""
+        """Yield the metric: a series for each of the largest namespaces, and one for all others."""
         found = GaugeMetricFamily(
             "benchrun_results_stored_bytes",
             "Bytes of records, timelines and result documents that etcd holds, packed.",

@@ -242,9 +242,9 @@ class Operator:
         return connection
 
     async def _watching(self) -> effects.KubernetesApi | None:
-        """Return the API server for watches of Workloads; None: runs may not use queues.
+        """Return the API server for watches of Workloads; None if runs can't use queues.
 
-        On connections of its own: open watches would take all that reconciling needs.
+        It has connections of its own: open watches would take all that reconciling needs.
         """
         if not self._settings.kueue:
             return None

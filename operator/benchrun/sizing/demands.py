@@ -86,10 +86,11 @@ def _of_tensor_parallelism(shape: ModelShape, size: int) -> Iterator[str]:
 
 
 def _undivided(shape: ModelShape, size: int) -> Iterator[str]:
+    """Yield what this size of tensor parallelism does not divide, for the end of a sentence."""
     if shape.query_heads % size:
         yield f"{shape.query_heads} attention heads"
     for heads in _kv_heads(shape):
-        # Where heads are fewer than GPUs, each is kept several times, all equally often.
+        # If there are fewer heads than GPUs, each head has an equal number of copies.
         if heads % size and size % heads:
             yield f"{heads} KV heads, and is not a multiple of them"
     if (

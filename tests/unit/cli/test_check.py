@@ -134,12 +134,12 @@ def volume(**fields: Any) -> Volume:
             {"runs": 1000},
         ),
         (
-            "4 stages, 400 requests. Those at a finite rate take 5 min at least.",
+            "4 stages, 400 requests. The stages at a finite rate take 5 min at least.",
             {"open_stages": 4, "least_seconds": 300},
         ),
         (
-            "4 stages, 400 requests. Those at a finite rate take 5 min at least; how "
-            "long the others take depends on the server.",
+            "4 stages, 400 requests. The stages at a finite rate take 5 min at least; how "
+            "long the other stages take depends on the server.",
             {"open_stages": 3, "least_seconds": 300},
         ),
         (

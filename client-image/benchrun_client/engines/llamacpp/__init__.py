@@ -37,7 +37,7 @@ _UNQUANTIZED = {"all F32": "float32", "F16": "float16", "BF16": "bfloat16"}
 def weights_of(kind: str) -> Mapping[str, str]:
     """Return quantization and type of the weights, from the kind of a GGUF file.
 
-    The type is that of all weights, so that quantized ones have none.
+    The type is returned only if all weights have it, so never for quantized ones.
     """
     dtype = _UNQUANTIZED.get(kind.removesuffix(" (guessed)"))
     if dtype is None:

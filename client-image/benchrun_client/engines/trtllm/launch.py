@@ -110,9 +110,10 @@ def owned_flag(
 ) -> tuple[int, str] | None:
     """Return the position of the first flag that only the operator may set, and a message.
 
-    A --set of what the operator sets, or of what has a flag that is read, is refused too, and so is
-    a flag that is written with dashes, since `trtllm-serve` would not start. None if there is none
-    of these. The message does not repeat the value, which may be secret.
+    Two more kinds of words are refused. One is a --set of a setting that the operator sets, or that
+    has a flag which is read. The other is a flag written with dashes, with which `trtllm-serve`
+    would not start. Return None if no word is refused. The message does not repeat the value, which
+    may be secret.
     """
     problems = [
         owned_flags.first_owned(

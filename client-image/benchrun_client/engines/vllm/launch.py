@@ -286,7 +286,7 @@ _BY_LOT = re.compile(
 
 
 def accepts_by_lot(args: Sequence[str]) -> bool:
-    """Return whether speculation accepts draft tokens by lot (`--speculative-config`)."""
+    """Return whether speculation accepts draft tokens at random (`--speculative-config`)."""
     return _BY_LOT.search(" ".join(args)) is not None
 
 

@@ -53,7 +53,8 @@ class VariantSettings(SpecModel):
     rules = (
         Rule(
             cel="!has(self.engine) || has(self.image)",
-            message="another engine needs an image of its own: the template's is of its engine",
+            message="another engine needs an image of its own: the template's image has the "
+            "template's engine",
             path=".image",
         ),
     )

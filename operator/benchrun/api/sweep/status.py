@@ -179,9 +179,9 @@ class SweepRow(StatusModel):
     """The part of the stage that throughput, costs and tokens per joule are taken from, as in a
     run's rows."""
     changes: list[Change] = entries(7, key="metric")
-    """Change against the baseline's row, with interval and word. Of all sweeps of equal servers, at
-    most 5 % have a wrong word anywhere. With scope WithinOneServer, a restart alone may make a
-    difference."""
+    """Change against the baseline's row, with interval and outcome. If all servers of a sweep are
+    equal, some outcome in it is wrong with a probability of at most 5 %. With scope
+    WithinOneServer, a restart alone may make a difference."""
     paired: bool = Field(
         False,
         description="Whether it was sent the same traffic as the baseline, by digests.",

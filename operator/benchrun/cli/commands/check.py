@@ -110,13 +110,13 @@ def volume_sentence(volume: Volume) -> str:
     ]
     if volume.open_stages:
         others = (
-            "; how long the others take depends on the server"
+            "; how long the other stages take depends on the server"
             if volume.stages > volume.open_stages
             else ""
         )
         parts.append(
-            f"Those at a finite rate take {tables.format_seconds(volume.least_seconds)} at "
-            f"least{others}."
+            f"The stages at a finite rate take {tables.format_seconds(volume.least_seconds)} "
+            f"at least{others}."
         )
     else:
         parts.append("How long they take depends on the server.")

@@ -119,9 +119,9 @@ class _Logs:
 async def _first_ended(
     following: set[asyncio.Task[None]], *, wait: bool
 ) -> set[asyncio.Task[None]]:
-    """Wait until a log has ended, or a pod may be new; return the logs that go on.
+    """Wait until a log ends, or it is time to look for new pods; return the logs that go on.
 
-    Without logs, `wait` says whether one may come. Raises KubectlError.
+    If there are no logs, wait only if `wait` says that one may still come. Raises KubectlError.
     """
     if not following:
         await asyncio.sleep(LOOK_AGAIN_SECONDS if wait else 0)

@@ -230,7 +230,7 @@ def _are_started(*sides: Side) -> bool:
 
 
 def _before_all(parts: Sequence[str]) -> str:
-    """Return sentences that go before others."""
+    """Join these texts to sentences that stand before a message."""
     return "".join(f"{part[0].upper()}{part[1:]}. " for part in parts)
 
 
@@ -280,7 +280,7 @@ NO_CACHE = "none"
 
 
 def _compile_caches(run: MeasuredRun) -> set[str]:
-    """Return whether what each of the run's servers compiled came from a claim, as far as known."""
+    """Return how the servers found the claim for compiled code (Warm, Cold), each word once."""
     started = run.spec.started
     claim = None if started is None else started.compile_cache_claim
     return {

@@ -165,10 +165,10 @@ def start_figure(side: Sequence[MeasuredRun]) -> NoisyFigure:
 def time_to_ready(
     servers: Sequence[api.ServerStatus], *, nodes: int = 1
 ) -> float | str:
-    """Return the seconds from scheduled to healthy less the pull of images, or why not known.
+    """Return the seconds from scheduled to healthy without image pulls, or why they are unknown.
 
-    The end is that of the last pod, and of each role the pull of the first pod is known. So of
-    several pods it must be known that none waited for its image while others did not.
+    The end is that of the last pod, but a pull is known only of the first pod of each role. So the
+    seconds are unknown if a role has several pods, which may have pulled for different times.
     """
     seconds = [each.seconds_to_ready for each in servers]
     pulls = [

@@ -82,7 +82,10 @@ _COMPARED: Mapping[str, tuple[Effect, ...]] = {
 
 
 def unequal(found: Iterable[ComparedSetting]) -> list[ComparedSetting]:
-    """Return what differs without purpose, the engine aside: those that change answers first."""
+    """Return the settings that differ without purpose, except the engine.
+
+    Those that change answers come first.
+    """
     left = [
         each
         for each in found
@@ -96,8 +99,8 @@ def unequal(found: Iterable[ComparedSetting]) -> list[ComparedSetting]:
 def obstacle(sides: Differing) -> str | None:
     """Return why servers that differ so may not be compared, or None if they may.
 
-    What an endpoint runs with can't be said in a spec, so nothing of it is refused; neither is what
-    comes with another engine, whose files of weights are others.
+    Nothing is refused for endpoints, because their settings are not in the spec. Nothing is refused
+    for different engines, because they need different files of weights.
     """
     specs = [run.spec for side in sides for run in side]
     engines = {spec.engine_name for spec in specs}
@@ -158,9 +161,9 @@ def _listed(found: Sequence[ComparedSetting], names: Sequence[str]) -> str:
 
 
 def _values(side: Sequence[RunServers]) -> Mapping[str, str]:
-    """Return what is known of every server of a side, by name, in words.
+    """Return, by name, the values that are known of every server of a side, in words.
 
-    Servers of several roles, or runs, that are not alike have all their values.
+    If servers differ between roles or runs, the text has all their values.
     """
     servers = [
         _of_server(run, server)
@@ -178,7 +181,7 @@ def _values(side: Sequence[RunServers]) -> Mapping[str, str]:
 
 
 def _unlike(name: str, values: Iterable[str]) -> list[str]:
-    """Return the values, each once, and of measured ones that are close together the first."""
+    """Return each value once; of measured values that are close together only the first."""
     kept: list[str] = []
     for value in values:
         if not any(_alike(name, each, value) for each in kept):
@@ -200,7 +203,7 @@ def _of_server(run: RunServers, server: ServerStatus) -> Mapping[str, str]:
 
 
 def _alike(name: str, before: str, after: str) -> bool:
-    """Return whether two values are the same, or measured ones so close that servers are alike."""
+    """Return whether two values are equal, or measured and so close that servers are alike."""
     if before == after:
         return True
     if name != EngineSetting.KV_CACHE_TOKENS.value:
@@ -212,7 +215,7 @@ def _alike(name: str, before: str, after: str) -> bool:
 
 
 def _purposes(sides: Differing) -> set[str]:
-    """Return what the specs of the sides vary: what differs in them, and what that decides.
+    """Return the names of what the specs of the sides set differently, and so vary on purpose.
 
     The first run of a side stands for all its runs, whose servers must be equal.
     """

@@ -86,5 +86,9 @@ class Needs:
 
 
 def needs(*first: Input, also: tuple[Input, ...] = ()) -> Needs:
-    """Return what a rule needs: `first` to be asked, `also` to say that all is well."""
+    """Build the needs of a rule.
+
+    Without the inputs in `first` the rule can't be applied. Without those in `also` a finding
+    holds, but no finding does not mean that all is well.
+    """
     return Needs(frozenset(first), frozenset(also))

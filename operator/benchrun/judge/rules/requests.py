@@ -86,7 +86,7 @@ def schema_not_enforced(stage: StageFacts) -> Found:
 
 
 def synthetic_acceptance(stage: StageFacts) -> Found:
-    """Find servers that draw by lot which draft tokens they accept."""
+    """Find servers that accept draft tokens at random."""
     edges = counters.answering(stage.edges)
     drafted = counters.rise(edges, counters.SPECULATED)
     if not stage.expected.synthetic_acceptance or not drafted:
@@ -123,7 +123,7 @@ SENTENCES: Mapping[Code, Sentence] = {
         "at {where})]."
     ),
     Code.SYNTHETIC_ACCEPTANCE: (
-        "The servers accept draft tokens by lot, not by what the model would have written"
+        "The servers accept draft tokens at random, not by what the model would have written"
         "[: {acceptedPercent} % of {draftTokens}]."
     ),
 }

@@ -95,7 +95,7 @@ def littles_law(stage: StageFacts) -> Found:
     thresholds = stage.thresholds
     if any(window.role == ROLE_PREFILL for window in stage.windows):
         why = (
-            "a gauge does not show a prompt that a server prefills within one step"
+            "a prefill server may compute a prompt within one step, which no gauge shows"
         )
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     if stage.expected.offline or stage.load.whole_batches:

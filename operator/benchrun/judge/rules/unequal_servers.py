@@ -62,9 +62,9 @@ def _counted(found: Sequence[ComparedSetting]) -> Mapping[str, int]:
 
 SENTENCES: Mapping[Code, Sentence] = {
     Code.ENGINES_UNEQUAL: (
-        "The servers are {engine}, those of the baseline {baseline} {baselineEngine}. Settings "
-        "that are the same: {same}; that differ: {unequal}, and {onPurpose} on purpose; known of "
-        "one side only: {knownOfOneSide}."
+        "The servers run {engine}, those of the baseline {baseline} run {baselineEngine}. Of the "
+        "settings {same} are the same, {unequal} differ without purpose, {onPurpose} differ on "
+        "purpose, and {knownOfOneSide} are known of one side only."
     ),
     Code.SETTINGS_UNEQUAL: (
         "Settings that differ from the baseline {baseline}, although the specs do not: {unequal} "

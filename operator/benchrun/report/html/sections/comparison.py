@@ -129,7 +129,7 @@ def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 
 def _settings(rows: Rows) -> html.Table:
-    """Build the table of how servers differ, which stands before any word of a comparison."""
+    """Build the table of how servers differ, which stands before the outcome of a comparison."""
     folded = len(rows.rows) > MAX_OPEN_ROWS
     return html.Table("How the servers differ", rows, folded=folded)
 
