@@ -90,7 +90,7 @@ def compare(
     if reason is not None:
         refused = not_comparable(reason, gated=max_regression_percent is not None)
         return refused._replace(settings=alike)
-    told = _before_all(settings.in_words(alike, settings.names_of(sides)))
+    differing = _before_all(settings.in_words(alike, settings.names_of(sides)))
     runs = (*baseline, *candidate)
     ids = dict.fromkeys(
         row.load_point for run in runs for row in run.status.results
@@ -135,25 +135,21 @@ def compare(
         scope if outcome != "NotComparable" else None,
         outcome,
         None,
-        told + message,
+        differing + message,
         load_points,
         least,
         settings=alike,
     )
     if max_regression_percent is None:
         return found
-    measured = [
-        each
-        for each in asked
-        if each.load_point == api.STARTUP
-        or any(run.row(each.load_point) for run in baseline)
-    ]
     required = [
         (
             each.load_point,
             None if isinstance(each.hypotheses, str) else each.hypotheses,
         )
-        for each in measured
+        for each in asked
+        if each.load_point == api.STARTUP
+        or any(run.row(each.load_point) for run in baseline)
     ]
     word, why = gate(required, max_regression_percent=max_regression_percent)
     word = word if fresh else HERE.get(word, word)
@@ -163,7 +159,7 @@ def compare(
         may_opt_in = word == "NotRegressedHere" and not one_server_is_enough
         advice = f"{_ONE_SERVER}{_OPT_IN if may_opt_in else ''}. "
     return found._replace(
-        gate=word, answer=begin, message=f"{told}{begin}. {advice}{message}"
+        gate=word, answer=begin, message=f"{differing}{begin}. {advice}{message}"
     )
 
 
