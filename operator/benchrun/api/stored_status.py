@@ -20,6 +20,7 @@ left out in the next round."""
 _MAX_PARTS = 256
 """Most unreadable parts that are left out one by one; if there are more, their whole fields are."""
 _STATUSES = get_args(ConditionStatus)
+_OF_PROGRESS = {"live", "progress", "model", "servers", "message", "conditions"}
 
 
 def read_leniently(model: type[M], stored: object) -> M:
@@ -44,11 +45,7 @@ def without(stored: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
     found = dict(stored)
     # From the last entry of a list to the first, so that the indices of earlier entries stay.
     existing = {_existing(stored, path) for path in paths} - {()}
-    for *way, last in sorted(
-        existing,
-        key=lambda path: [(s, "") if isinstance(s, int) else (0, s) for s in path],
-        reverse=True,
-    ):
+    for *way, last in sorted(existing, key=_in_order, reverse=True):
         part: Any = found
         for step in way:
             # Containers on the way are copied, since they belong to the original.
@@ -58,16 +55,16 @@ def without(stored: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
     return found
 
 
+def _in_order(path: Path) -> list[tuple[int, str]]:
+    """Return a sort key that compares indices as numbers and keys as texts."""
+    return [(step, "") if isinstance(step, int) else (0, step) for step in path]
+
+
 def _as_far_as_readable(model: type[M], stored: Mapping[str, Any]) -> M:
     names = [field.alias or name for name, field in model.model_fields.items()]
     known = {name: stored[name] for name in names if name in stored}
     if "conditions" in known:
-        listed = (
-            known["conditions"] if isinstance(known["conditions"], list) else []
-        )
-        known["conditions"] = [
-            read for each in listed if (read := _condition(each)) is not None
-        ][:MAX_CONDITIONS]
+        known["conditions"] = _conditions(known["conditions"])
     for _ in range(_ROUNDS):
         try:
             return model.model_validate(known)
@@ -75,20 +72,20 @@ def _as_far_as_readable(model: type[M], stored: Mapping[str, Any]) -> M:
             found = error.errors(
                 include_url=False, include_context=False, include_input=False
             )
-            known = without(
-                known,
-                [
-                    each["loc"][: None if len(found) <= _MAX_PARTS else 1]
-                    for each in found
-                ],
-            )
-    return model.model_validate(
-        {
-            name: value
-            for name, value in known.items()
-            if _is_readable(model, name, value)
-        }
-    )
+            steps = None if len(found) <= _MAX_PARTS else 1  # 1: the whole field.
+            known = without(known, [each["loc"][:steps] for each in found])
+    readable = {
+        name: value
+        for name, value in known.items()
+        if _is_readable(model, name, value)
+    }
+    return model.model_validate(readable)
+
+
+def _conditions(stored: object) -> list[Json]:
+    listed = stored if isinstance(stored, list) else []
+    read = (_condition(each) for each in listed)
+    return [each for each in read if each is not None][:MAX_CONDITIONS]
 
 
 def _is_readable(model: type[M], name: str, value: object) -> bool:
@@ -170,18 +167,11 @@ def status_changes(observed: Json, wanted: BaseModel) -> Json:
 
 def has_only_progress(observed: Json, patch: Json) -> bool:
     """Return whether a patch holds only progress and figures, so that its write can be delayed."""
-    if not patch.keys() <= {
-        "live",
-        "progress",
-        "model",
-        "servers",
-        "message",
-        "conditions",
-    }:
+    if not patch.keys() <= _OF_PROGRESS:
         return False
-    return "conditions" not in patch or _states(
-        observed.get("conditions")
-    ) == _states(patch["conditions"])
+    if "conditions" not in patch:
+        return True
+    return _states(observed.get("conditions")) == _states(patch["conditions"])
 
 
 def _states(conditions: object) -> set[tuple[str, str]]:

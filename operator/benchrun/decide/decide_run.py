@@ -96,36 +96,16 @@ def decide(facts: Facts) -> Decision:
         return _refused(facts, status, str(error))
     state = RunState(facts=facts, spec=spec, status=status)
     state = noticed(state)
-    going_nowhere = (
+    has_no_server = (
         state.ending is None and not state.server_exists and not state.begun
     )
     has_client = state.child("Job", names.ROLE_CLIENT) is not None
-    waits = going_nowhere and status.queue is None
-    if facts.run.left_out and not spec.cancel and waits and not has_client:
+    is_untouched = has_no_server and status.queue is None and not has_client
+    if facts.run.left_out and not spec.cancel and is_untouched:
         return _without_room(state)
     may_suspend = spec.suspend and not spec.cancel and not quota.is_leaving(state)
-    if may_suspend and going_nowhere:
-        step = PhaseStep(
-            "Suspended",
-            Reason.SUSPENDED,
-            "suspended (spec.suspend); no GPU is held",
-        )
-        # The clock of the deadlines stands still: it starts anew with the run.
-        seen = _with_step(state, step)
-        gone = (
-            *create_and_release.release_client(state),
-            *create_and_release.release_quota(state),
-        )
-        queue = queueing.parked(state)
-        seen = seen.model_copy(
-            update={
-                "accepted_time": None,
-                "blocked": None,
-                "model": None,
-                "queue": queue,
-            }
-        )
-        return Decision(status=seen, delete=gone, events=_step_events(state, step))
+    if may_suspend and has_no_server:
+        return _suspend(state)
     state = early_endings.with_blocked(quota.joined(state))
     if quota.is_voided(state):
         return _void(state)
@@ -150,6 +130,31 @@ def decide(facts: Facts) -> Decision:
     ):
         return _look_up_endpoint(state, endpoint)
     return _go_on(state, server=server, client=client)
+
+
+def _suspend(state: RunState) -> Decision:
+    """Decide on a suspended run without a server: its client and its quota go.
+
+    The instants from which deadlines are counted are dropped, so that deadlines begin anew with the
+    run.
+    """
+    step = PhaseStep(
+        "Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held"
+    )
+    update = {
+        "accepted_time": None,
+        "blocked": None,
+        "model": None,
+        "queue": queueing.parked(state),
+    }
+    return Decision(
+        status=_with_step(state, step).model_copy(update=update),
+        delete=(
+            *create_and_release.release_client(state),
+            *create_and_release.release_quota(state),
+        ),
+        events=_step_events(state, step),
+    )
 
 
 def _wait_in_queue(state: RunState) -> Decision:
@@ -301,8 +306,7 @@ def _end(
         lookups=(log,) if log is not None else (),
         acknowledge=create_and_release.to_acknowledge(state, stored_now),
         ending=end,
-        # Answers wake the run. A thousand may wait for the judge, and each would make a pass a
-        # second.
+        # An answer of the judge wakes the run: a thousand runs that wait for it need not look.
         requeue_after_seconds=_seconds_to_store(state) if waits else None,
     )
     if (
@@ -321,17 +325,17 @@ def _end(
             return _count_judging(let_go)
         if judged is None:
             return replace(let_go, lookups=(*let_go.lookups, query))
-    refused = None
+    is_result_lost = False
     if document is not None and not _will_be_stored(state, document, stored_now):
-        refused = document
+        is_result_lost = True
         document = None
     status = _final_status(state, end, judged, document)
-    status = _with_lost_records(state, status, is_result_lost=refused is not None)
+    status = _with_lost_records(state, status, is_result_lost=is_result_lost)
     reason = end.reason if end is not None else status.phase or "Completed"
     return replace(
         let_go,
         status=status,
-        # What could not be stored the client has kept until now.
+        # The client has kept what could not be stored; it may drop that now.
         acknowledge=min(state.total_stages or 0, len(state.known))
         if state.client_runs and end is None
         else None,

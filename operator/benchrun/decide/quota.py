@@ -24,16 +24,15 @@ def joined(state: RunState) -> RunState:
 
     A label that is set after objects of the run exist is ignored.
     """
+    if (queue := state.status.queue) is not None:
+        return _up_to_date(state, queue)
     wanted = state.queue_label
-    has_parts = (
+    has_objects = (
         state.begun
         or state.server_exists
         or state.child("Job", names.ROLE_CLIENT) is not None
     )
-    queue = state.status.queue
-    if queue is not None:
-        return _up_to_date(state, queue)
-    if wanted is None or has_parts:
+    if wanted is None or has_objects:
         return state
     return with_queue(state, QueueStatus(name=wanted, since=timestamp(state.now)))
 

@@ -41,13 +41,8 @@ def search_results(
     """
     found = []
     for name, search in searched(spec).items():
-        of_workload = [
-            load_point
-            for load_point in {
-                load_point.id: load_point for load_point in load_points
-            }.values()
-            if load_point.workload == name
-        ]
+        by_id = {each.id: each for each in load_points if each.workload == name}
+        of_workload = list(by_id.values())
         stages = [
             stage for load_point in of_workload for stage in measured[load_point.id]
         ]
@@ -68,8 +63,8 @@ def deciding(rows: Sequence[Result], found: Sequence[SearchResult]) -> list[Resu
     """
     answers = {each.workload: each.lower for each in found}
     kept = [row for row in rows if answers.get(row.workload) in (None, row.value)]
-    # Where a load was confirmed only the confirmation counts: what led there was also chosen for
-    # its luck.
+    # If a load was confirmed, only the confirmation counts: the probe that led there may have been
+    # lucky.
     load_points = {row.load_point for row in kept}
     return [
         row for row in kept if confirmation_id(row.load_point) not in load_points
@@ -87,7 +82,7 @@ def _result(
         load_point.id for load_point in load_points if load_point.confirms
     }
     confirmations = [row for row in rows if row.load_point in confirming]
-    # What was only looked at tells where to confirm; it is the answer where nothing was confirmed.
+    # Probes only find the load to confirm; their rows count only if nothing was confirmed.
     met = [row for row in confirmations or rows if row.objectives_outcome == "Met"]
     lower = met[-1] if met else None
     least = Decimal(lower.value if lower is not None else 0)
@@ -104,21 +99,7 @@ def _result(
     )
     outcome = "Incomplete"
     why = "; the search did not end, or one of its records is missing"
-    has_ended = any(
-        stage.probe is not None and stage.probe.ends_search for stage in stages
-    )
-    places = [
-        place
-        for stage in stages
-        if (place := open_stage(stage.stage_id)) is not None
-    ]
-    planned = sum(len(load_point.stage_ids) for load_point in load_points)
-    numbers = {probe for _, probe, _ in places}
-    if (
-        has_ended
-        and _has_no_gap(numbers, search.max_probes)
-        and len(places) == planned
-    ):
+    if _is_complete(search, load_points, stages):
         outcome, why = _outcome(
             search, rows, confirmations, lower=lower, upper=upper
         )
@@ -141,8 +122,26 @@ def _result(
     )
 
 
+def _is_complete(
+    search: Search, load_points: Sequence[LoadPoint], stages: Sequence[StageSummary]
+) -> bool:
+    """Return whether the search has ended and every stage up to its end has a record."""
+    has_ended = any(
+        stage.probe is not None and stage.probe.ends_search for stage in stages
+    )
+    found = (open_stage(stage.stage_id) for stage in stages)
+    places = [place for place in found if place is not None]
+    planned = sum(len(load_point.stage_ids) for load_point in load_points)
+    numbers = {probe for _, probe, _ in places}
+    return (
+        has_ended
+        and _has_no_gap(numbers, search.max_probes)
+        and len(places) == planned
+    )
+
+
 def _has_no_gap(numbers: Set[int], max_probes: int) -> bool:
-    """Return whether the search is complete: no probe and no confirmation is missing."""
+    """Return whether no probe and no confirmation is missing between the first and the last."""
     looks = {number for number in numbers if number <= max_probes}
     confirmations = {number - max_probes for number in numbers - looks}
     return all(

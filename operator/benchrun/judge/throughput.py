@@ -101,8 +101,10 @@ def kept_up(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> bool
         for stage, each in intervals
     )
     by_chance = min(DEVIATIONS * math.sqrt(2 * in_system), MOST_BY_CHANCE * arrived)
-    allowed = (1 - stages[0].thresholds.steady_completed_percent / 100) * arrived
-    return arrived > 0 and arrived - completed <= max(allowed, by_chance)
+    by_threshold = (
+        1 - stages[0].thresholds.steady_completed_percent / 100
+    ) * arrived
+    return arrived > 0 and arrived - completed <= max(by_threshold, by_chance)
 
 
 def _arriving(stage: StageFacts) -> Plateau | None:
@@ -130,8 +132,10 @@ def common(rows: Sequence[Result]) -> ThroughputOf | None:
     None if a row does not say; then whole stages are compared.
     """
     found = {row.throughput_of for row in rows}
-    if found == {"Arrivals"} or None in found:
-        return found.pop() if len(found) == 1 else None
+    if None in found:
+        return None
+    if found == {"Arrivals"}:
+        return "Arrivals"
     return "Plateau" if all(row.has_plateau for row in rows) else "Stage"
 
 

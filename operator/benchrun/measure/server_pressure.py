@@ -55,15 +55,15 @@ def server_limits(
         return _number(given.text(setting) or reported_text)
 
     engines = number(EngineSetting.DATA_PARALLEL) or 1
-    each = number(EngineSetting.MAX_RUNNING)
+    of_one = number(EngineSetting.MAX_RUNNING)
     is_default = (
         args is not None
         and given.text(EngineSetting.CONFIG_FILE) is None
-        and each is None
+        and of_one is None
     )
-    flag = None if each is None else given.flag(EngineSetting.MAX_RUNNING)
+    flag = None if of_one is None else given.flag(EngineSetting.MAX_RUNNING)
     return ServerLimits(
-        sequences=None if each is None else each * engines,
+        sequences=None if of_one is None else of_one * engines,
         sequences_name=flag or EngineSetting.MAX_RUNNING.value,
         default_sequences_step=engine.default_running_step if is_default else None,
         step_tokens=number(EngineSetting.STEP_TOKENS),
@@ -87,10 +87,12 @@ def _number(text: str | None) -> int | None:
 IN_A_BUCKET = 0.5
 """A bucket of samples counts as at a limit if its mean is below it by less than so many requests:
 in some of its samples one request may be missing."""
-# Share of running requests: fewer are just entering, seen between two steps, and not waiting.
 MIN_WAITING_SHARE = 0.05
-# Share in use. Blocks are given out whole, and one more prompt seldom fits into the last twentieth.
+"""Fewest waiting requests that count as a queue, as a share of those that run. Fewer have just
+come, and run from the next step on."""
 KV_FULL = 0.95
+"""Share of the KV cache in use from which it counts as full. Blocks are given out whole, and one
+more prompt seldom fits into the last twentieth."""
 MIN_KV_FULL = 0.5
 """Smallest share in use at which a cache can count as full. With long prompts a cache is full
 before KV_FULL, as soon as the next prompt does not fit."""
@@ -107,8 +109,9 @@ step; it is not 0 because prompts differ in length."""
 NEARLY_ALL = 0.9
 """If on average this share of the limit runs, all running requests allowed may have been there; it
 is not 1 because prompts and answers differ in length."""
-# Share of samples with a queue: where so many show all places taken, requests wait for places.
 MIN_FULL_SHARE = 0.1
+"""If at least this share of the samples with a queue show the limit on running requests reached,
+requests wait for that limit and not for the tokens of a step."""
 
 
 class Hold(Enum):
@@ -170,16 +173,7 @@ def pressure(
     if not busy:
         return None
     found = figures(windows)
-    full = KV_FULL
-    if limits.kv_cache_tokens is not None and lengths is not None:
-        # The next prompt finds no room.
-        full = max(
-            MIN_KV_FULL,
-            min(
-                KV_FULL,
-                1 - lengths.prompt * limits.engines / limits.kv_cache_tokens,
-            ),
-        )
+    full = _full_share(limits, lengths)
     ceiling = (
         limits.sequences
         if limits.sequences is not None
@@ -190,12 +184,10 @@ def pressure(
         _hold(s, ceiling, full, preempting=bool(found.preemptions)) for s in queued
     )
     del holds[None]
-    if holds[Hold.SEQUENCES] >= MIN_FULL_SHARE * len(
-        queued
-    ) or _places_may_be_taken(queued, ceiling, limits, lengths):
-        # Requests that began together end together, and until the next step is over the server
-        # counts the few that are left. Those places are not free: a waiting request has them
-        # already.
+    are_at_limit = holds[Hold.SEQUENCES] >= MIN_FULL_SHARE * len(queued)
+    if are_at_limit or _places_may_be_taken(queued, ceiling, limits, lengths):
+        # Requests that began together end together. Until the next step is over, the server counts
+        # only the few that are left, although waiting requests have the other places already.
         del holds[Hold.STEP]
     running = [s.running or 0.0 for s in busy]
     waiting = [s.waiting or 0.0 for s in busy]
@@ -217,6 +209,14 @@ def pressure(
         sequence_limit_name=limits.sequences_name,
         engines=limits.engines,
     )
+
+
+def _full_share(limits: ServerLimits, lengths: MeanLengths | None) -> float:
+    """Return the share of the KV cache in use from which the next prompt finds no room."""
+    if limits.kv_cache_tokens is None or lengths is None:
+        return KV_FULL
+    of_a_prompt = lengths.prompt * limits.engines / limits.kv_cache_tokens
+    return max(MIN_KV_FULL, min(KV_FULL, 1 - of_a_prompt))
 
 
 def _places_may_be_taken(
@@ -307,15 +307,14 @@ def _hold(
     """
     usage = sample.kv_cache
     running = sample.running or 0.0
-    # A bucket's mean is short of a limit where one of its samples is. Under a full cache, a few at
-    # the limit say nothing.
-    if (
-        ceiling is not None
-        and (round if (usage or 0.0) >= full else math.ceil)(running) >= ceiling
-    ):
+    is_full = usage is not None and usage >= full
+    # The mean of a bucket is below a limit if only some of its samples are at it: round it up. But
+    # if the cache is full, most of them must be at the limit.
+    at_once = round(running) if is_full else math.ceil(running)
+    if ceiling is not None and at_once >= ceiling:
         return Hold.SEQUENCES
     if usage is None:
         return None
-    if usage >= full or (preempting and usage >= PREEMPTED_KV):
+    if is_full or (preempting and usage >= PREEMPTED_KV):
         return Hold.KV_CACHE
     return Hold.STEP

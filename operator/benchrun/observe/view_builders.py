@@ -247,28 +247,14 @@ def pod_of(body: raw.Object) -> Pod:
     reported = _main_container(status.get("containerStatuses"), role)
     state = raw.mapping(reported.get("state"))
     last = raw.mapping(reported.get("lastState"))
-    # What an init container waits for comes first: the status of the main container has only
-    # PodInitializing.
-    of_init = (
-        raw.mapping(each.get("state"))
-        for each in raw.mappings(status.get("initContainerStatuses"))
-    )
-    waits = [raw.mapping(each.get("waiting")) for each in (*of_init, state)]
-    waiting = next(
-        (
-            each
-            for each in waits
-            if each.get("reason") not in (None, "PodInitializing")
-        ),
-        waits[-1],
-    )
+    waiting = _waiting(status, state)
     scheduled = raw.condition(status, "PodScheduled")
     scheduled_at = (
         raw.instant(scheduled.get("lastTransitionTime"))
         if scheduled.get("status") == "True"
         else None
     )
-    no_node = scheduled.get("status"), scheduled.get("reason")
+    scheduling = scheduled.get("status"), scheduled.get("reason")
     gates = (
         raw.text(gate.get("name"))
         for gate in raw.mappings(spec.get("schedulingGates"))
@@ -284,15 +270,7 @@ def pod_of(body: raw.Object) -> Pod:
         if isinstance(args, list)
         else []
     )
-    # Why the whole pod ended, or is about to.
-    disruption = raw.condition(status, "DisruptionTarget")
-    ending = (
-        status
-        if status.get("reason")
-        else disruption
-        if disruption.get("status") == "True"
-        else {}
-    )
+    ending = _pod_ending(status)
     return Pod(
         name=raw.text(metadata.get("name")),
         uid=raw.text(metadata.get("uid")),
@@ -330,11 +308,11 @@ def pod_of(body: raw.Object) -> Pod:
         ),
         args=tuple(as_many_as_fit(texts, len, MAX_ARGS_CHARS)),
         unschedulable=(why or "the scheduler gave no reason")
-        if no_node in (("False", "Unschedulable"), ("False", "SchedulerError"))
+        if scheduling in (("False", "Unschedulable"), ("False", "SchedulerError"))
         else None,
         gated=", ".join(as_many_as_fit(gates, len, raw.MAX_NAME_CHARS))
         or "not named"
-        if no_node == ("False", "SchedulingGated")
+        if scheduling == ("False", "SchedulingGated")
         else None,
         waiting_reason=raw.text(waiting.get("reason")) or None,
         waiting_message=raw.text(waiting.get("message"), raw.MAX_MESSAGE_CHARS)
@@ -344,6 +322,32 @@ def pod_of(body: raw.Object) -> Pod:
         pod_reason=raw.text(ending.get("reason")) or None,
         pod_message=raw.text(ending.get("message"), raw.MAX_MESSAGE_CHARS) or None,
     )
+
+
+def _waiting(status: raw.Object, main_state: raw.Object) -> raw.Object:
+    """Return what the pod's containers wait for; empty if they do not wait.
+
+    An init container comes first: while it waits, the main container has only PodInitializing.
+    """
+    of_init = (
+        raw.mapping(each.get("state"))
+        for each in raw.mappings(status.get("initContainerStatuses"))
+    )
+    waits = [raw.mapping(each.get("waiting")) for each in (*of_init, main_state)]
+    named = (
+        each
+        for each in waits
+        if each.get("reason") not in (None, "PodInitializing")
+    )
+    return next(named, waits[-1])
+
+
+def _pod_ending(status: raw.Object) -> raw.Object:
+    """Return what says why the pod as a whole ended, or is about to; empty if nothing does."""
+    if status.get("reason"):
+        return status
+    disruption = raw.condition(status, "DisruptionTarget")
+    return disruption if disruption.get("status") == "True" else {}
 
 
 def _by_the_scheduler(

@@ -97,7 +97,7 @@ def compare(
     if reason is not None:
         refused = not_comparable(reason, gated=max_regression_percent is not None)
         return refused._replace(settings=alike)
-    told = _before_all(settings.in_words(alike, settings.names_of(sides)))
+    differing = _before_all(settings.in_words(alike, settings.names_of(sides)))
     runs = (*baseline, *candidate)
     ids = dict.fromkeys(
         row.load_point for run in runs for row in run.status.results
@@ -142,25 +142,21 @@ def compare(
         scope if outcome != "NotComparable" else None,
         outcome,
         None,
-        told + message,
+        differing + message,
         load_points,
         least,
         settings=alike,
     )
     if max_regression_percent is None:
         return found
-    measured = [
-        each
-        for each in asked
-        if each.load_point == api.STARTUP
-        or any(run.row(each.load_point) for run in baseline)
-    ]
     required = [
         (
             each.load_point,
             None if isinstance(each.hypotheses, str) else each.hypotheses,
         )
-        for each in measured
+        for each in asked
+        if each.load_point == api.STARTUP
+        or any(run.row(each.load_point) for run in baseline)
     ]
     word, why = gate(required, max_regression_percent=max_regression_percent)
     word = word if fresh else HERE.get(word, word)
@@ -186,7 +182,7 @@ def compare(
     return found._replace(
         gate=word,
         answer=begin,
-        message=f"{told}{begin}. {advice}{message}",
+        message=f"{differing}{begin}. {advice}{message}",
         gate_price=price,
     )
 

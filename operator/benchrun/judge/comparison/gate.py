@@ -161,9 +161,9 @@ def gate(
     p_values = [loss.contrast.exceeds(loss.limit) for loss in losses]
     levels = significance.hochberg_levels(p_values, error=ERROR)
     beyond = [
-        found
-        for found in zip(p_values, levels, losses, strict=True)
-        if found[0] <= found[1]
+        (p_value, level, loss)
+        for p_value, level, loss in zip(p_values, levels, losses, strict=True)
+        if p_value <= level
     ]
     if beyond:
         _, level, loss = min(beyond, key=lambda found: found[0])
@@ -171,11 +171,11 @@ def gate(
             "Regressed",
             f"{loss.bound(is_lower=True, error=level)}, {max_regression_percent:g} % is allowed",
         )
-    whole = bool(asked) and all(
+    all_compared = bool(asked) and all(
         hypotheses is not None for _, hypotheses in required
     )
     if (
-        whole
+        all_compared
         and len(losses) == len(asked)
         and all(_is_within(loss) for loss in losses)
     ):
@@ -191,7 +191,7 @@ def gate(
             "NotRegressed",
             f"{worst.bound(is_lower=False, error=ERROR)}, and every other figure less than that",
         )
-    if whole and (weak := _too_weak(asked, losses)) is not None:
+    if all_compared and (weak := _too_weak(asked, losses)) is not None:
         return (
             "Underpowered",
             f"noise can hide a change of {max_regression_percent:g} %: {weak}",

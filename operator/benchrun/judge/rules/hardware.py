@@ -68,11 +68,12 @@ def gpu_slowed(stage: StageFacts) -> Found:
         for each in clocks
         if len(each) >= MIN_CLOCKS
     ]
-    fallen = max(
-        _change(pair, thresholds)
-        for pair in [*halves, ()]
-        if not pair or fmean(pair[0]) > fmean(pair[1])
+    falls = (
+        _change((first, second), thresholds)
+        for first, second in halves
+        if fmean(first) > fmean(second)
     )
+    fallen = max(falls, default=_NO_CHANGE)
     severity: Severity = "Suspect"
     if (slowed or 0.0) > thresholds.gpu_slowed_suspect_percent:
         cause = "heat or hardware"
@@ -82,22 +83,17 @@ def gpu_slowed(stage: StageFacts) -> Found:
         cause = "the power limit"
         severity = "Note"
     else:
-        missing = (
-            []
-            if halves
-            else [
+        missing = []
+        if not halves:
+            missing.append(
                 f"the GPU exporter renewed its figures fewer than {MIN_CLOCKS} times in "
                 "the stage (use longer stages)"
-            ]
-        )
-        missing += (
-            [
+            )
+        if slowed is None:
+            missing.append(
                 "the GPU exporter does not say why clocks are low (add "
                 "DCGM_FI_DEV_CLOCKS_EVENT_REASONS to its metrics)"
-            ]
-            if slowed is None
-            else []
-        )
+            )
         wanted = missing and any(server.gpus for server in stage.servers)
         return [NotChecked(Code.GPU_SLOWED, "; ".join(missing))] if wanted else []
     evidence: Evidence = {
@@ -127,13 +123,14 @@ def _may_work(sample: Sample) -> bool:
 _Change = tuple[float, float, float]
 """How far the lowest of several mean clocks is below the highest, in percent; then the highest and
 the lowest in MHz. The percentage is 0 if the difference may be noise."""
+_NO_CHANGE: _Change = (0.0, 0.0, 0.0)
 
 
 def _change(groups: Sequence[Sequence[float]], thresholds: Thresholds) -> _Change:
     means = [fmean(group) for group in groups]
     chance = groups_p_value(groups)
     if chance is None or chance >= thresholds.gpu_clock_chance or max(means) <= 0:
-        return 0.0, 0.0, 0.0
+        return _NO_CHANGE
     return 100 * (1 - min(means) / max(means)), max(means), min(means)
 
 

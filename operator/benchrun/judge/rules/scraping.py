@@ -93,46 +93,9 @@ def littles_law(stage: StageFacts) -> Found:
     front of them.
     """
     thresholds = stage.thresholds
-    if any(window.role == ROLE_PREFILL for window in stage.windows):
-        why = (
-            "a prefill server may compute a prompt within one step, which no gauge shows"
-        )
-        return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
-    if stage.expected.offline or stage.load.whole_batches:
-        # Its requests begin together, and none is visible in the first step, which may be long.
-        why = (
-            "all requests arrive at once, and gauges do not show them during the "
-            "first step"
-        )
-        return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     held = _held(stage.windows)
-    if len(held) < thresholds.littles_law_samples:
-        return [
-            NotChecked(
-                Code.LITTLES_LAW_BROKEN,
-                "too few samples within the stage (measure longer)",
-            )
-        ]
-    # vLLM sets its gauges at the end of a step, without the requests that the step completed: of an
-    # answer's steps, about one a token, the last is never seen.
-    if stage.has_whole_answers:
-        why = "an embedding takes one step, which a gauge does not show"
+    if (why := _why_gauges_are_useless(stage, samples=len(held))) is not None:
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
-    if not stage.counts_tokens:
-        return [
-            NotChecked(
-                Code.LITTLES_LAW_BROKEN,
-                "the server does not count the tokens of its answers",
-            )
-        ]
-    tokens = sum(map(stage.requests.output_tokens.__getitem__, stage.answered))
-    if 100 * len(stage.answered) > thresholds.littles_law_suspect_percent * tokens:
-        return [
-            NotChecked(
-                Code.LITTLES_LAW_BROKEN,
-                "answers are so short that a gauge may not show them (ask for longer answers)",
-            )
-        ]
     seen = [
         stage.flight.at(round(1e6 * at) - stage.record.first_send_unix_us)
         for at, _ in held
@@ -168,13 +131,10 @@ def littles_law(stage: StageFacts) -> Found:
     by_noise = thresholds.littles_law_errors * error
     if gap <= by_noise:
         return []
-    # A step with its prompt hides a request for its whole TTFT, and no longer.
+    # The step that computes its prompt hides a request for its whole TTFT, and no longer.
     if client > server and per_request_ms <= (stage.mean_ttft_ms or 0.0):
-        if _in_step(stage):
-            why = "users send in step, and a gauge shows no request before the first token"
-            return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
-        if stage.ttft_gap_ms is not None and stage.ttft_gap_ms <= line_ms:
-            why = "the servers measured the same TTFT, so the gauge missed requests in prefill"
+        why = _why_prompts_are_hidden(stage, line_ms=line_ms)
+        if why is not None:
             return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     evidence = {
         "clientInFlight": rounded(client),
@@ -192,6 +152,40 @@ def littles_law(stage: StageFacts) -> Found:
             Code.LITTLES_LAW_BROKEN, "Suspect", stage.id, evidence, weight=percent
         )
     ]
+
+
+def _why_gauges_are_useless(stage: StageFacts, *, samples: int) -> str | None:
+    """Return why no gauge can show the stage's requests in flight; None if gauges can."""
+    thresholds = stage.thresholds
+    if any(window.role == ROLE_PREFILL for window in stage.windows):
+        return "a prefill server may compute a prompt within one step, which no gauge shows"
+    if stage.expected.offline or stage.load.whole_batches:
+        # The first step may be long.
+        return (
+            "all requests arrive at once, and gauges do not show them during the "
+            "first step"
+        )
+    if samples < thresholds.littles_law_samples:
+        return "too few samples within the stage (measure longer)"
+    # vLLM sets its gauges at the end of a step, without the requests that the step completed: of an
+    # answer's steps, about one a token, the last is never seen.
+    if stage.has_whole_answers:
+        return "an embedding takes one step, which a gauge does not show"
+    if not stage.counts_tokens:
+        return "the server does not count the tokens of its answers"
+    tokens = sum(map(stage.requests.output_tokens.__getitem__, stage.answered))
+    if 100 * len(stage.answered) > thresholds.littles_law_suspect_percent * tokens:
+        return "answers are so short that a gauge may not show them (ask for longer answers)"
+    return None
+
+
+def _why_prompts_are_hidden(stage: StageFacts, *, line_ms: float) -> str | None:
+    """Return why gauges may lack requests whose prompts are computed; None without a sign."""
+    if _in_step(stage):
+        return "users send in step, and a gauge shows no request before the first token"
+    if stage.ttft_gap_ms is not None and stage.ttft_gap_ms <= line_ms:
+        return "the servers measured the same TTFT, so the gauge missed requests in prefill"
+    return None
 
 
 def _in_step(stage: StageFacts) -> bool:
