@@ -36,7 +36,7 @@ class Messages(NamedTuple):
 class NewTokens(NamedTuple):
     """What a turn adds, where only its length is known."""
 
-    count: int
+    tokens: int
     shared: str | None = None
     """Name of a text that other turns begin with as well, such as a system prompt; its first
     `shared_count` tokens are the same in all of them."""
@@ -48,7 +48,7 @@ class Blocks(NamedTuple):
 
     ids: tuple[Hashable, ...]
     block_tokens: int
-    count: int  # Tokens in all; those beyond the last block are the turn's own.
+    tokens: int  # In all; those beyond the last block are the turn's own.
 
 
 Added = Messages | NewTokens | Blocks
@@ -194,7 +194,7 @@ def _check_added(adds: Added, *, where: str) -> None:
                 f"{where} adds no text: a turn needs at least one message that is not empty"
             )
         return
-    if not _is_length(adds.count):
+    if not _is_length(adds.tokens):
         raise SessionError(
             f"{where} adds less than 1 or more than {MAX_TURN_TOKENS} tokens"
         )
@@ -204,11 +204,11 @@ def _check_added(adds: Added, *, where: str) -> None:
         raise SessionError(
             f"{where} has more than {MAX_BLOCKS} blocks, or blocks without tokens"
         )
-    most = math.ceil(adds.count / adds.block_tokens)
+    most = math.ceil(adds.tokens / adds.block_tokens)
     if len(adds.ids) > most:
         raise SessionError(
             f"{where} has {len(adds.ids)} blocks of {adds.block_tokens} tokens, but "
-            f"{adds.count} tokens fill at most {most}: which block belongs to no token is not "
+            f"{adds.tokens} tokens fill at most {most}: which block belongs to no token is not "
             "known; check the size of a block"
         )
 

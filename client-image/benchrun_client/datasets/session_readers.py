@@ -422,8 +422,9 @@ def _add(
         opened.left_out += 1
         return 0
     first = not opened.drafts
-    parents = () if first else (opened.drafts[-1].name,)
-    new, continues = row.input_tokens, not first
+    parents = [] if first else [opened.drafts[-1].name]
+    new = row.input_tokens
+    continues = not first
     if data.lengths == "Whole" and not first:
         added = row.input_tokens - opened.prompt_tokens
         # A prompt that is not longer than the one before and its answer was made anew.
@@ -437,7 +438,7 @@ def _add(
     opened.drafts.append(
         DraftTurn(
             str(len(opened.drafts)),
-            parents,
+            tuple(parents),
             _content(row.ids, new, block_tokens=block_tokens),
             continues=parents[0] if continues else None,
             delay_seconds=min(pause, float(data.max_pause_seconds)),

@@ -178,7 +178,7 @@ class RecordedSessions:
             history = (
                 0 if before is None else before.input_tokens + before.output_tokens
             )
-            return turn.adds.count + history
+            return turn.adds.tokens + history
         text = in_words(said)
         if len(text) > MAX_PROMPT_CHARACTERS:
             return None
@@ -277,7 +277,7 @@ def _short_enough(session: Session, context_tokens: int | None) -> int:
     total: list[int] = []
     for turn in session.turns:
         before = 0 if turn.continues is None else total[turn.continues]
-        new = turn.adds.count if not isinstance(turn.adds, Messages) else 0
+        new = turn.adds.tokens if not isinstance(turn.adds, Messages) else 0
         total.append(before + new + (turn.output_tokens or 0))
     return sum(tokens <= context_tokens for tokens in total)
 
@@ -508,18 +508,18 @@ def _pieces(each: TurnOutline, *, answer_of: TurnOutline | None) -> list[Piece]:
     )
     if isinstance(adds, Blocks):
         blocks = [
-            (("block", name), min(adds.block_tokens, adds.count - at))
+            (("block", name), min(adds.block_tokens, adds.tokens - at))
             for at, name in zip(
-                range(0, adds.count, adds.block_tokens), adds.ids, strict=False
+                range(0, adds.tokens, adds.block_tokens), adds.ids, strict=False
             )
         ]
-        rest = adds.count - sum(tokens for _, tokens in blocks)
+        rest = adds.tokens - sum(tokens for _, tokens in blocks)
         return [*answer, *blocks, *([(own, rest)] if rest else [])]
     assert isinstance(adds, NewTokens), "messages are written as they are"
     shared: list[Piece] = (
         [(("shared", adds.shared), adds.shared_count)] if adds.shared_count else []
     )
-    rest = adds.count - adds.shared_count
+    rest = adds.tokens - adds.shared_count
     return [*answer, *shared, *([(own, rest)] if rest else [])]
 
 

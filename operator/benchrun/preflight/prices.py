@@ -30,7 +30,7 @@ def percentile_price(
     count = least_count(float(percentile))
     if count is None:
         return None
-    distinct = 1 if is_same else spec.repeats
+    distinct = 1 if is_same else spec.most_repeats
     a_stage = math.ceil(count / distinct)
     each = [
         (
@@ -39,7 +39,7 @@ def percentile_price(
         )
         for load in workload.load.points
     ]
-    prices = [_price(spec, [stage], spec.repeats) for stage in each]
+    prices = [_price(spec, [stage], spec.most_repeats) for stage in each]
     return max(prices, key=lambda price: price.weight)
 
 
@@ -90,7 +90,7 @@ def gate_price(spec: BenchmarkRunSpec, questions: int) -> Price | None:
     if not baseline.one_server_is_enough:
         return Price(servers=low)
     measuring = estimate(spec).gpu_seconds
-    sides = 2 * low / spec.repeats
+    sides = 2 * low / spec.most_repeats
     return Price(
         repeats=low,
         gpu_seconds=None if measuring is None else sides * measuring,

@@ -102,7 +102,7 @@ def test_what_is_mounted_is_the_plan_itself() -> None:
     ],
 )
 def test_load_points(expected: Load, load: Json) -> None:
-    dataset = (
+    dataset: Json = (
         {"timedTrace": {"file": {"path": "/trace.jsonl"}}}
         if "traceSpeeds" in load
         else {"sessions": {"file": {"path": "/s.jsonl"}, "format": "Turns"}}

@@ -19,6 +19,7 @@ from benchrun.judge.rules.rule import (
     StageRule,
 )
 from benchrun.measure import counters, rounded
+from benchrun.names import PREFILLING_ROLES
 
 LEAST_EXPECTED_PERCENT = 5.0
 """Least share of the prompt tokens that must be expected: of fewer, the rounding to whole blocks
@@ -92,7 +93,7 @@ def _each_holds(stage: StageFacts) -> int | None:
     held = [
         server.kv_cache_tokens
         for server in stage.servers
-        if server.role in counters.PREFILLING_ROLES
+        if server.role in PREFILLING_ROLES
     ]
     known = [tokens for tokens in held if tokens is not None]
     return min(known) if known and len(known) == len(held) else None

@@ -69,7 +69,7 @@ def graph(session: Session) -> list[tuple[tuple[int, ...], int | None, float]]:
 
 def counts(session: Session) -> list[tuple[int, int | None]]:
     return [
-        (turn.adds.count, turn.output_tokens)
+        (turn.adds.tokens, turn.output_tokens)
         for turn in session.turns
         if not isinstance(turn.adds, Messages)
     ]
@@ -200,7 +200,8 @@ def test_old_names_counts_and_an_export_are_read_too(tmp_path: Path) -> None:
         "startTimeUnixNano": "1772013602500000000",
         "endTimeUnixNano": "1772013603000000000",
     }
-    second["attributes"][1]["value"]["intValue"] = "60"
+    longer = {**attributes, list(attributes)[1]: {"intValue": "60"}}
+    second["attributes"] = [{"key": k, "value": v} for k, v in longer.items()]
     export = {"resourceSpans": [{"scopeSpans": [{"spans": [first, second]}]}]}
     session = only(tmp_path, "OpenTelemetry", json.dumps(export))
     assert graph(session) == [((), None, 0), ((0,), 0, 1.5)]

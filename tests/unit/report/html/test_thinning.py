@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from benchrun.api import LatencyDistribution
-from benchrun.judge import stage_results
+from benchrun.judge import distributions, stage_results
 from benchrun.judge.judged_run import TIMELINE_SPANS
 from benchrun.measure import Distribution, role_timelines
 from benchrun.measure.metrics_page import Sample
@@ -21,7 +21,7 @@ def distribution(count: int) -> LatencyDistribution:
 
 
 def of(microseconds: Sequence[float]) -> LatencyDistribution:
-    found = stage_results.distribution(
+    found = distributions.distribution(
         Distribution.of(microseconds),
         stage_results.CURVE_PERCENTILES,
         milliseconds=True,
