@@ -196,7 +196,7 @@ def test_old_names_counts_and_an_export_are_read_too(tmp_path: Path) -> None:
         "attributes": [{"key": k, "value": v} for k, v in attributes.items()],
     }
     second = {
-        **copy.deepcopy(first),
+        **first,
         "startTimeUnixNano": "1772013602500000000",
         "endTimeUnixNano": "1772013603000000000",
     }
