@@ -70,6 +70,7 @@ from benchrun_client.contract.datasets import (
     SingleData,
     length_range,
 )
+from benchrun_client.contract.due_instants import sent_when_due
 from benchrun_client.contract.loads import (
     KINDS,
     MAX_REQUESTS_A_STAGE,
@@ -358,6 +359,7 @@ __all__ = [
     "regularized_beta",
     "seal",
     "search_places",
+    "sent_when_due",
     "spelled",
     "stage_shape",
     "student_p_value",

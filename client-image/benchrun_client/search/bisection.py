@@ -84,7 +84,10 @@ def result_of(
             counted=None if steady is None else steady.started,
             is_steady=steady is not None,
         ),
-        values={metric: _values(metric, columns) for metric in metrics - {"ITL"}},
+        values={
+            metric: _values(metric, contract.sent_when_due(columns, load))
+            for metric in metrics - {"ITL"}
+        },
         gaps=contract.counted_gaps(
             columns,
             gap_counts(summed(slices)),
