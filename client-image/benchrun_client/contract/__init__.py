@@ -78,6 +78,7 @@ from benchrun_client.contract.deciding import (
     needed_to_decide,
     requests_to_bound,
 )
+from benchrun_client.contract.due_instants import sent_when_due
 from benchrun_client.contract.loads import (
     KINDS,
     MAX_REQUESTS_A_STAGE,
@@ -400,6 +401,7 @@ __all__ = [
     "requests_to_bound",
     "seal",
     "search_places",
+    "sent_when_due",
     "spelled",
     "stage_shape",
     "student_p_value",

@@ -71,7 +71,9 @@ def result_of(
             is_steady=steady is not None or load.never_steady,
         ),
         values={
-            metric: _values(metric, columns, since_due=load.capped)
+            metric: _values(
+                metric, contract.sent_when_due(columns, load), since_due=load.capped
+            )
             for metric in metrics
             if metric != "ITL"
         },

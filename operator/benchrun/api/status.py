@@ -398,8 +398,8 @@ class ObjectiveResult(StatusModel):
     max_milliseconds: int = Field(description="The limit.")
     measured_milliseconds: float | None = None
     """What was measured; absent if nothing was, or if the percentile falls among failed requests.
-    Under a rate with a cap, TTFT and E2EL count from when a request was due, so they include the
-    wait in the client's queue."""
+    Under a rate and for traces, TTFT and E2EL count from when a request was due, so they include
+    any wait in the client."""
     price: Price | None = None
     """What deciding it would take; absent if it is decided, or if that is not known."""
     outcome: Literal["Met", "Missed", "Inconclusive"]
@@ -455,7 +455,8 @@ class Result(StatusModel):
     steady: Metrics = Field(default_factory=dict)
     """The figures of the steady part: without the ramp at the start and the drain at the end.
     Tables, objectives, intervals and comparisons use these. Its seconds and requests are duration
-    and completed; absent if a stage has no steady part."""
+    and completed; absent if a stage has no steady part. Under a rate without a cap latencies count
+    from when requests were due; those of a trace, which is never steady, stand here as well."""
     throughput_of: ThroughputOf | None = None
     """Which throughput is compared, priced and shown. Plateau: the one in `steady`. Arrivals: the
     same, but it is not compared, since the request rate sets it. Stage, or absent: the one in
@@ -511,14 +512,16 @@ class Result(StatusModel):
             and THROUGHPUTS[0] in self.steady
         )
 
+    def has_steady(self, key: str) -> bool:
+        """Return whether `steady` has the figure that counts: see `has_plateau` for throughputs."""
+        return key in self.steady and (self.has_plateau or key not in THROUGHPUTS)
+
     def figure(self, key: str) -> float | None:
         """Return a figure by its key in `metrics`: of the steady part if it has this figure.
 
         None if there is no such figure.
         """
-        if self.has_plateau and key in self.steady:
-            return self.steady[key]
-        return self.metrics.get(key)
+        return self.steady[key] if self.has_steady(key) else self.metrics.get(key)
 
     @property
     def has_whole_answers(self) -> bool:

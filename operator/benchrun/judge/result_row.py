@@ -121,9 +121,7 @@ def measured_row(
         if isinstance(s.plateau, measure.Plateau)
     ]
     on_plateaus = len(plateaus) == len(records)
-    steady = (
-        _steady(context, plateaus, shown, spec) if plateaus and on_plateaus else {}
-    )
+    steady = _steady(context, plateaus if on_plateaus else (), shown, spec)
     noise = _noise(context, plateaus, on_plateaus=on_plateaus)
     digests = "\n".join(record.prompts_digest for record in records)
     tokens_chosen = {
@@ -187,11 +185,14 @@ def _noise(
     """Return how far the repeats differ, in percent; empty if there is only one."""
     if len(context.stages) < 2:
         return {}
-    is_steady = on_plateaus and context.parts and None not in context.parts
+    figures = measure.request_figures
+    counted = context.records
+    if on_plateaus and context.parts and None not in context.parts:
+        counted = [figures.sent_in_plateau(*each) for each in plateaus]
+    elif context.expected.load.never_steady:
+        counted = list(map(figures.since_due, counted))
     return measure.significance.repeat_cv_percent(
-        [measure.request_figures.sent_in_plateau(*each) for each in plateaus]
-        if is_steady
-        else context.records,
+        counted,
         [throughputs([s], on_plateaus=on_plateaus) for s in context.stages],
     )
 
@@ -242,8 +243,17 @@ def _steady(
     """Return the figures of the steady part, under the keys of `metrics`.
 
     `shown` names the latencies to return. If a plateau is not steady, only throughputs are
-    returned.
+    returned. A trace has no plateau: only its latencies and goodput are not vLLM's, because they
+    count from when requests were due.
     """
+    limits = request_limits(spec.objectives) if spec.objectives else None
+    load = context.expected.load
+    if context.records and load.has_due_instants and load.never_steady:
+        return measure.request_figures.whole_metrics(
+            context.records, context.percentiles, shown=shown, limits=limits
+        )
+    if not plateaus:
+        return {}
     if not all(where.is_steady for _, where in plateaus):
         return measure.request_figures.plateau_totals(plateaus)
     return measure.request_figures.plateau_metrics(
@@ -251,7 +261,7 @@ def _steady(
         context.percentiles,
         shown=shown,
         queued=context.expected.load.capped,
-        limits=request_limits(spec.objectives) if spec.objectives else None,
+        limits=limits,
     )
 
 

@@ -189,6 +189,11 @@ class StageFacts:
         return list(map(sub, self.requests.start_us, self.requests.queue_us))
 
     @cached_property
+    def since_due(self) -> RequestColumns:
+        """Return the requests with latencies as figures of the steady part count them."""
+        return contract.sent_when_due(self.requests, self.load)
+
+    @cached_property
     def flight(self) -> measure.InFlight:
         """Return the requests in flight over time, each from the moment when it was sent."""
         return measure.in_flight(self.requests)
@@ -357,12 +362,14 @@ class StageFacts:
         Batches are in order of time; a figure without values has none.
         """
         latencies = {
-            "meanTtftMs": [] if self.has_whole_answers else self.ttft_us,
+            "meanTtftMs": []
+            if self.has_whole_answers
+            else compress(self.since_due.ttft_us, self.requests.ok),
             "meanTpotMs": self.tpot_us,
-            "meanE2elMs": self.e2el_us,
+            "meanE2elMs": compress(self.since_due.e2el_us, self.requests.ok),
         }
         batches = {
-            name: [mean / 1000 for mean in measure.batches.batch_means(us)]
+            name: [mean / 1000 for mean in measure.batches.batch_means(list(us))]
             for name, us in latencies.items()
         }
         return {**batches, "outputTokensPerSecond": self._throughput_batches()}

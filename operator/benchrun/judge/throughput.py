@@ -144,13 +144,14 @@ def compared_figure(
 ) -> float | None:
     """Return a figure of a row, by its key in `metrics`.
 
-    A throughput is taken from the same part of the stage as in all rows of `among`.
+    It is taken from the same part of the stage as in all rows of `among`.
     """
-    return (
-        row.figure(key)
-        if common(among) in ("Plateau", "Arrivals")
-        else row.metrics.get(key)
+    alike = (
+        common(among) in ("Plateau", "Arrivals")
+        if key in THROUGHPUTS
+        else all(each.has_steady(key) for each in among)
     )
+    return row.figure(key) if alike else row.metrics.get(key)
 
 
 def arrivals_reason(row: Result) -> str:

@@ -548,8 +548,10 @@ def latency_samples(
     `at_once`. `queued` adds the latencies that include the wait in the client. With `failed`,
     failed requests have infinite values, otherwise none. `parts` has the steady part of each
     record; only requests in it count. An entry that is None means that the stage has no steady
-    part; None instead of `parts` means that all requests of a stage are its steady part.
+    part; None instead of `parts` means that all requests of a stage are its steady part. Latencies
+    count as `since_due` says.
     """
+    records = list(map(since_due, records))
     stages = []
     for number, requests in enumerate(record.requests for record in records):
         # Requests of an open loop are in the system from when they were due.
@@ -655,6 +657,26 @@ def plateau_metrics(
     return metrics
 
 
+def whole_metrics(
+    records: Sequence[StageRecord],
+    percentiles: Sequence[str],
+    *,
+    shown: Collection[str] = LATENCIES,
+    limits: RequestLimits | None = None,
+) -> Metrics:
+    """Return latencies and goodput of whole stages that count as a steady part does.
+
+    This is for loads that never have a steady part; see `plateau_metrics` for the arguments.
+    """
+    counted = list(map(since_due, records))
+    metrics: Metrics = {}
+    for latency in shown:
+        metrics |= level_metrics(latencies(counted, latency), latency, percentiles)
+    if limits is not None:
+        metrics["request_goodput"] = rounded(goodput(counted, limits))
+    return metrics
+
+
 def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
     """Return counts and rates over these steady parts (plateaus).
 
@@ -688,6 +710,7 @@ def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
     """Return a copy of the record with only what belongs to its steady part.
 
     These are the requests that were sent in it, and the gaps between tokens that ended in it.
+    Latencies count as `since_due` says.
     """
     positions = sorted(interval.started)
     columns = {
@@ -697,9 +720,20 @@ def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
     }
     inside = record.requests.model_copy(update=columns)
     gaps, slices = _counted_gaps(record, interval)
-    return record.model_copy(
-        update={"requests": inside, "gaps": gaps, "gap_slices": slices}
+    return since_due(
+        record.model_copy(
+            update={"requests": inside, "gaps": gaps, "gap_slices": slices}
+        )
     )
+
+
+def since_due(record: StageRecord) -> StageRecord:
+    """Return the record with the latencies that are ours, as opposed to vLLM's of whole stages.
+
+    Those of a load with due instants count from these; those of any other load stay as they are.
+    """
+    requests = contract.sent_when_due(record.requests, record.load)
+    return record.model_copy(update={"requests": requests})
 
 
 def completed_in(requests: RequestColumns, interval: Plateau) -> int:

@@ -202,8 +202,8 @@ def test_short_numbers(text: str, value: float | None) -> None:
 @pytest.mark.parametrize(
     ("text", "count", "load"),
     [
-        pytest.param("20.0 ms", 570, OPEN_LOOP, id="enough requests to bound it"),
-        pytest.param("20.0? ms", 550, OPEN_LOOP, id="one too few"),
+        pytest.param("25.0 ms", 570, OPEN_LOOP, id="enough requests to bound it"),
+        pytest.param("25.0? ms", 550, OPEN_LOOP, id="one too few"),
         pytest.param(
             "25.0 ms with queue",
             570,
@@ -225,7 +225,7 @@ def test_the_p99_of_a_load_point(
         output_tokens=[9] * count,
         queue_us=[5000] * count,
     )
-    stage = record(requests=columns)
+    stage = record(requests=columns, load=load.load)
     context = LoadPointContext(
         load_point(), Thresholds(), load, ["99"], (measured(stage, load),)
     )

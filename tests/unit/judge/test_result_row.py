@@ -38,7 +38,8 @@ def row(*records: StageRecord, run_spec: BenchmarkRunSpec | None = None) -> Resu
     used = run_spec or spec()
     cap = used.workloads[0].load.max_concurrency
     planned = load_point(repeats=repeats, max_concurrency=cap)
-    (found,) = results([planned], records, [], spec=used).results
+    sent = [each.model_copy(update={"load": planned.load}) for each in records]
+    (found,) = results([planned], sent, [], spec=used).results
     assert (
         Result.model_validate(json.loads(found.model_dump_json(by_alias=True)))
         == found

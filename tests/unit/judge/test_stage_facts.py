@@ -85,6 +85,16 @@ def test_demand(waiting: int, load: ExpectedStage) -> None:
     )
 
 
+def test_late_sends_are_no_gap_between_client_and_server() -> None:
+    late = StageFacts(
+        record(requests=requests(queue_us=(20_000, 40_000))), open_loop_load()
+    )
+    assert late.ttft_gap_ms == 0.0
+    assert late.mean_ttft_ms == 25.0
+    assert late.batches["meanTtftMs"] == [40.0, 70.0]
+    assert late.batches["meanE2elMs"] == [140.0, 170.0]
+
+
 def test_the_plateau_is_that_of_the_load_requested() -> None:
     assert isinstance(
         open_loop(Server(), rate=10, count=200, seed=1).plateau, Plateau

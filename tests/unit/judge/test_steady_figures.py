@@ -1,9 +1,10 @@
 """Figures, objectives and marks of a row are of the steady part."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
-from benchrun.api import Result, ServerStatus
+from benchrun.api import LoadPoint, Result, ServerStatus
 from benchrun.judge.results import results
 from unit.judge.specs import spec, workload
 from unit.measure.records import load_point, record, requests
@@ -101,3 +102,114 @@ def test_an_uncertain_percentile_has_its_price_in_the_row() -> None:
     # Five values beyond a p99 are 500 requests of the steady part.
     assert price.requests == 400 + (500 - sent)
     assert found.prices.keys() <= set(found.uncertain)
+
+
+# ---- from which instant latencies count
+
+RATE = load_point(value="4", repeats=3)
+CAPPED = load_point(value="4", repeats=3, max_concurrency=50)
+MANY_USERS = load_point(axis="Concurrency", value="8", repeats=3)
+TRACE = load_point(axis="TraceSpeed", value="1", repeats=3)
+FROM_DUE = {"ttft": 320.0, "ttfrt": 320.0, "ttfat": 470.0, "e2el": 620.0}
+"""Latencies in milliseconds of `late_row`; from the send they are 20 ms shorter."""
+
+
+def late_row(
+    planned: LoadPoint,
+    load: dict[str, Any],
+    *,
+    late_us: int = 20_000,
+    **of_workload: Any,
+) -> Result:
+    """Four requests a second, sent so late; each thinks from 300 to 450 ms, and ends at 600 ms."""
+    columns = requests(
+        start_us=[250_000 * i for i in range(400)],
+        queue_us=[late_us] * 400,
+        ttft_us=[300_000] * 400,
+        e2el_us=[600_000] * 400,
+        output_tokens=[11] * 400,
+        reasoning_us=[300_000] * 400,
+        answer_us=[450_000] * 400,
+    )
+    measured = [
+        record(
+            stage_id,
+            sequence=place,
+            load=planned.load,
+            requests=columns,
+            scalars={"duration": 100.0},
+        )
+        for place, stage_id in enumerate(planned.stage_ids)
+    ]
+    asked = spec(
+        workloads=[workload(load=load, **of_workload)],
+        repeats=len(measured),
+        objectives=[{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 310}],
+    )
+    (found,) = results([planned], measured, [], spec=asked).results
+    return found
+
+
+def test_an_open_loop_counts_from_when_requests_were_due() -> None:
+    late = late_row(RATE, {"requestRates": ["4"]})
+    for latency, milliseconds in FROM_DUE.items():
+        assert late.figure(f"mean_{latency}_ms") == milliseconds
+        assert late.steady[f"p99_{latency}_ms"] == milliseconds
+        assert late.intervals[f"p99_{latency}_ms"] == [milliseconds] * 2
+        # vLLM's own figures of the whole stage are from the send.
+        assert late.metrics[f"mean_{latency}_ms"] == milliseconds - 20
+    assert late.steady["mean_tpot_ms"] == late.metrics["mean_tpot_ms"] == 30.0
+    assert late.steady["request_goodput"] == 0.0
+    assert late.metrics["request_goodput"] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("late_us", "outcome", "measured"),
+    [(0, "Met", 300.0), (20_000, "Missed", 320.0)],
+)
+def test_an_objective_counts_from_when_requests_were_due(
+    late_us: int, outcome: str, measured: float
+) -> None:
+    (objective,) = late_row(
+        RATE, {"requestRates": ["4"]}, late_us=late_us
+    ).objectives
+    assert (objective.outcome, objective.measured_milliseconds) == (
+        outcome,
+        measured,
+    )
+
+
+@pytest.mark.parametrize(
+    ("planned", "load"),
+    [
+        (MANY_USERS, {"concurrencies": [8]}),
+        (CAPPED, {"requestRates": ["4"], "maxConcurrency": 50}),
+    ],
+    ids=["closed loop", "rate with a cap"],
+)
+def test_other_loads_count_from_the_send(
+    planned: LoadPoint, load: dict[str, Any]
+) -> None:
+    late = late_row(planned, load)
+    for latency, milliseconds in FROM_DUE.items():
+        assert late.steady[f"mean_{latency}_ms"] == milliseconds - 20
+        assert late.metrics[f"mean_{latency}_ms"] == milliseconds - 20
+    queued = late.steady.get("mean_ttft_including_client_queue_ms")
+    assert queued == (320.0 if planned is CAPPED else None)
+
+
+def test_a_trace_counts_from_its_recorded_instants() -> None:
+    """It has no steady part: its other figures are of the whole stage, as vLLM's are."""
+    file = {"pvc": {"claimName": "data", "path": "trace.jsonl"}}
+    late = late_row(
+        TRACE,
+        {"traceSpeeds": ["1"]},
+        dataset={"timedTrace": {"file": file, "unit": "Seconds"}},
+    )
+    for latency, milliseconds in FROM_DUE.items():
+        assert late.figure(f"p99_{latency}_ms") == milliseconds
+        assert late.intervals[f"p99_{latency}_ms"] == [milliseconds] * 2
+        assert late.metrics[f"p99_{latency}_ms"] == milliseconds - 20
+    assert (late.has_plateau, late.figure("request_throughput")) == (False, 4.0)
+    assert late.figure("request_goodput") == 0.0
+    assert late.objectives[0].outcome == "Missed"

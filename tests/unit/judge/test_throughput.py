@@ -302,6 +302,7 @@ def test_what_sweeps_and_small_statuses_keep_of_it() -> None:
         "Plateau",
         70,
     )
+    assert kept.figure(KEYS["P99TTFT"]) == 9.0
     size = len(found.model_dump_json(by_alias=True))
     [cut], _ = fitted([found], max_bytes=size - 100)
     assert {key: cut.steady[key] for key in THROUGHPUTS} == dict.fromkeys(

@@ -40,9 +40,10 @@ def sent_at(rate: float, cap: int | None) -> LoadKind:
 def with_plateau(
     columns: RequestColumns, *, rate: float = math.inf, cap: int | None = None
 ) -> tuple[StageRecord, Plateau]:
-    found = find_plateau(columns, in_flight(columns), sent_at(rate, cap))
+    load = sent_at(rate, cap)
+    found = find_plateau(columns, in_flight(columns), load)
     assert isinstance(found, Plateau)
-    return record(requests=columns), found
+    return record(requests=columns, load=load), found
 
 
 def between(start_us: int, end_us: int) -> Plateau:
@@ -255,7 +256,7 @@ def test_goodput_and_the_wait_in_the_client_are_of_the_steady_part_too() -> None
     columns = columns.model_copy(
         update={"queue_us": tuple(50_000 * each for each in late)}
     )
-    stage = with_plateau(columns, rate=100)
+    stage = with_plateau(columns, rate=100, cap=1000)
     metrics = plateau_metrics(
         [stage], ("50",), queued=True, limits=RequestLimits(e2el_ms=10)
     )

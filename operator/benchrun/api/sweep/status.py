@@ -473,7 +473,7 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
                 steady={
                     key: value
                     for key, value in row.steady.items()
-                    if key in comparison.THROUGHPUTS
+                    if key in comparison.KEYS.values()
                 },
                 repeat_cv_percent={
                     key: value

@@ -275,7 +275,7 @@ FIRST_PARTS = batches.BATCHES // 4
 def _first_part(
     stage: StageFacts, where: Plateau, figure: str
 ) -> StageFinding | None:
-    every = request_figures.request_values(stage.requests, figure)
+    every = request_figures.request_values(stage.since_due, figure)
     values = request_figures.known(every[position] for position in where.started)
     means = batches.batch_means(values)
     if len(means) < batches.BATCHES:

@@ -49,15 +49,20 @@ def result_at(plan: SearchPlan, here: Position, raw: RawStage) -> LoadResult:
     return load_result(plan.load_at(here.value), plan.metrics, raw)
 
 
-def stage(*ttft_ms: float, failed: int = 0, apart_seconds: float = 1.0) -> RawStage:
+def stage(
+    *ttft_ms: float,
+    failed: int = 0,
+    apart_seconds: float = 1.0,
+    late_seconds: float = 0.0,
+) -> RawStage:
     """Answers of three tokens, 10 ms apart, whose first came after so long; requests are so far
-    apart. Then some that failed."""
+    apart, and sent so late. Then some that failed."""
     count = len(ttft_ms) + failed
     sent = [100.0 + apart_seconds * n for n in range(count)]
     ok = [True] * len(ttft_ms) + [False] * failed
     ttfts = [ms / 1000 for ms in ttft_ms] + [0.0] * failed
     return raw_stage(
-        due=sent,
+        due=[at - late_seconds for at in sent],
         sent=sent,
         answered=[at + ttft + 0.02 for at, ttft in zip(sent, ttfts, strict=True)],
         ok=ok,
@@ -129,6 +134,24 @@ def both(search_spec: SearchPlan, *stages: RawStage, here: Position = LOOK) -> s
     row = judged(search_spec, *stages, here=here)
     assert row == outcome or (row == "Inconclusive" and not here.confirmation)
     return row
+
+
+@pytest.mark.parametrize("metric", ["TTFT", "E2EL"])
+def test_under_a_rate_latencies_count_from_when_requests_were_due(
+    metric: str,
+) -> None:
+    tight = search(objectives=[limit(metric, "90", 100)])
+    punctual = stage(*[45] * 400)
+    late = stage(*[45] * 400, late_seconds=0.2)
+    assert both(tight, punctual, here=CONFIRMATION) == "Met"
+    assert both(tight, late, here=CONFIRMATION) == "Missed"
+
+
+def test_a_search_of_users_counts_from_the_send() -> None:
+    users = search(axis="Concurrency", lowest="4")
+    late = stage(*[45] * 400, late_seconds=0.2)
+    here = replace(CONFIRMATION, value=Decimal(4))
+    assert both(users, late, here=here) == "Met"
 
 
 @pytest.mark.parametrize(
