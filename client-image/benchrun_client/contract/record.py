@@ -246,8 +246,10 @@ class RoundTrips(Message):
     p95_us: Micros  # 95th percentile over all servers.
 
 
-class ClientFigures(Message):
+class ClientFigures(LeavesOut):
     """What the client itself cost while the stage was measured, and how late it was."""
+
+    left_out = frozenset({"lag_thrice_us"})
 
     # CPU seconds of all sending processes together.
     cpu_seconds: Finite = Field(ge=0)

@@ -110,6 +110,7 @@ def _two_lines(field: str) -> Spec:
 
 _FILE = "workloads.0.dataset"
 _LENGTHS = {"mean": 3, "stdev": 1, "min": 2, "max": 5}
+_UNBOUNDED = {"mean": 9, "stdev": 1, "min": 1, "max": 4}
 _DRAWN: Spec = {
     "turns": _LENGTHS,
     "firstTokens": _LENGTHS,
@@ -512,6 +513,29 @@ REFUSED: dict[str, Refused] = {
             _LOAD: {"sessions": [4]},
         },
         "mean must be from min to max",
+    ),
+    **{
+        f"drawn {of} outside their bounds": Refused(
+            f"{_AT}.dataset.sessions",
+            {
+                _FILE: {"sessions": {"synthetic": {**_DRAWN, of: _UNBOUNDED}}},
+                _LOAD: {"sessions": [4]},
+            },
+            "mean must be from min to max",
+        )
+        for of in ("firstTokens", "turnTokens", "outputTokens")
+    },
+    "too many drawn turns": Refused(
+        f"{_AT}.dataset.sessions",
+        {
+            _FILE: {
+                "sessions": {
+                    "synthetic": {**_DRAWN, "turns": {**_LENGTHS, "max": 4097}}
+                }
+            },
+            _LOAD: {"sessions": [4]},
+        },
+        "synthetic.turns.max must be at most 4096",
     ),
     "sessions sent by two processes": Refused(
         "spec.client.parallelism",

@@ -104,7 +104,7 @@ def test_it_means_what_it_means_in_cel(text: str) -> None:
 
 
 _BOOLS = st.sampled_from(
-    ["true", "false", "load > 3.5", "metrics.none > 1.0", "has(metrics.a)"]
+    ["true", "false", "(load > 3.5)", "(metrics.none > 1.0)", "has(metrics.a)"]
 )
 _TEXTS = st.recursive(
     _BOOLS,

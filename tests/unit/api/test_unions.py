@@ -170,6 +170,7 @@ def test_no_union_is_forgotten_here_and_in_the_table_of_specs() -> None:
         "spec.server.env[0]",
         "spec.offline.env[0]",
         "spec.client.env[0]",
+        "spec.validity.rules[0]",
         "spec.workloads[0]",
         "spec.workloads[0].load",
     }

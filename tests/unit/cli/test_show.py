@@ -83,7 +83,7 @@ def test_an_objective_that_sets_the_exit_code_is_shown() -> None:
     (line,) = (
         each
         for each in shown(status(type(result()).model_validate(row))).splitlines()
-        if "Missed" in each
+        if "Missed" in each and each.startswith("chat/concurrency=8")
     )
     assert all(word in line for word in ("TTFT p99", "500 ms", "812"))
 
@@ -91,12 +91,18 @@ def test_an_objective_that_sets_the_exit_code_is_shown() -> None:
 LONG = "long-documents-of-many-pages/concurrency=1024"
 
 
+def line_with(word: str, lines: list[str]) -> str:
+    """Return the only line with this word."""
+    (found,) = (line for line in lines if word in line.split())
+    return found
+
+
 def test_lines_stay_within_the_width_and_figures_in_one_piece() -> None:
     lines = shown(status(result(LONG))).splitlines()
     assert TABLE_WIDTH == 120
     assert max(map(len, lines)) <= TABLE_WIDTH
-    assert "812" in lines[2].split()
-    assert LONG not in lines[2], "the name is what gives way"
+    row = line_with("812", lines)
+    assert LONG not in row, "the name is what gives way"
 
 
 def test_a_wide_table_takes_the_room_that_it_needs() -> None:
@@ -104,9 +110,11 @@ def test_a_wide_table_takes_the_room_that_it_needs() -> None:
         LONG, metrics={**result().metrics, "total_token_throughput": 25_400.0}
     )
     lines = shown(status(found), wide=True).splitlines()
-    assert lines[2].split()[:4] == [LONG, "3.46", "812", "25400"]
-    assert len(lines[2]) > TABLE_WIDTH
-    assert max(map(len, lines[3:])) <= TABLE_WIDTH, "sentences fold all the same"
+    row = line_with("812", lines)
+    assert row.split()[:4] == [LONG, "3.46", "812", "25400"]
+    assert len(row) > TABLE_WIDTH
+    below = lines[lines.index(row) + 1 :]
+    assert max(map(len, below)) <= TABLE_WIDTH, "sentences fold all the same"
 
 
 def test_intervals_are_shown_when_requested() -> None:

@@ -190,6 +190,16 @@ CASES: dict[str, Json] = {
                     }
                 },
             ),
+            workload(
+                "agents",
+                dataset={
+                    "sessions": {
+                        "file": {"path": "/opt/talks.jsonl"},
+                        "format": "Turns",
+                    }
+                },
+                load={"sessions": [4]},
+            ),
         ],
         measurement={"warmup": {"none": {}}},
     ),

@@ -141,11 +141,13 @@ def fields_of(value: Any, path: str = "spec") -> Iterator[str]:
 SET = {field for body in CASES.values() for field in fields_of(body)}
 FILES = {field.rpartition(".file.")[2] for field in SET if ".file." in field}
 """A file is the same thing wherever it is read from; so are variables of a server and of an engine.
-A price is in no manifest."""
+A price is in no manifest, nor is a rule of one's own."""
 UNIONS = [
     pytest.param(path, members, id=path)
     for path, members in unions_of(RUN_SPEC)
-    if not path.endswith((".cost", ".file", ".conversation", ".offline.env[]"))
+    if not path.endswith(
+        (".cost", ".rules[]", ".file", ".conversation", ".offline.env[]")
+    )
 ]
 
 
