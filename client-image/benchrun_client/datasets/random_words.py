@@ -177,10 +177,13 @@ class WrittenKind:
         [WordWriter, Portion, Any, Sequence[Any]], tuple[PromptRequest, ...]
     ]
     """Write the requests of a portion of this dataset, by their outlines."""
-    record: Callable[[Any, int | None, TokenCounter, int], Recording] | None
+    record: (
+        Callable[[Any, int | None, TokenCounter, int, Collection[Api]], Recording]
+        | None
+    )
     """Read what gives the requests their outlines. The numbers are the tokens of the longest
-    request, None if that is not known, and the most requests of a stage or warm-up. None if nothing
-    is read, all prompts are made up."""
+    request, None if that is not known, and the most requests of a stage or warm-up; the APIs are
+    those that send them. None if nothing is read, all prompts are made up."""
 
 
 WRITTEN_KINDS: dict[type[DatasetFields], WrittenKind] = {}

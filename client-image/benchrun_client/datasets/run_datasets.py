@@ -78,10 +78,12 @@ class RunDatasets:
         }
         written = ((data, WRITTEN_KINDS.get(type(data))) for data in every)
         most: dict[DatasetFields, int] = {}
+        apis: dict[DatasetFields, dict[Api, None]] = {}
         for portion in portions:
+            apis.setdefault(portion.data, {})[portion.api] = None
             most[portion.data] = max(most.get(portion.data, 0), portion.requests)
         self.recordings = {
-            data: kind.record(data, context_tokens, counter, most[data])
+            data: kind.record(data, context_tokens, counter, most[data], apis[data])
             if kind.record
             else None
             for data, kind in written

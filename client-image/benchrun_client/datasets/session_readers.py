@@ -956,13 +956,16 @@ def _instant(
 
 
 def _json_of(value: Any) -> Any:
-    """Return what a text says as JSON, the text itself if it says nothing."""
+    """Return what a text says as JSON, the text itself if it says nothing that can be sent."""
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
     try:
-        return json.loads(value)
+        found = json.loads(value)
+        # Its escapes may make halves of characters, which UTF-8 cannot encode.
+        json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         return value
+    return found
 
 
 def _messages(values: Mapping[str, Any], *, where: str) -> tuple[Said, ...]:

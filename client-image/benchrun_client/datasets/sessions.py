@@ -8,8 +8,15 @@ every prompt of a stage the same for the same block, prompt or answer.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import (
+    Callable,
+    Collection,
+    Hashable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, islice
 
@@ -46,6 +53,9 @@ from benchrun_client.tokenizer import TokenCounter
 MAX_PROMPT_CHARACTERS = 16 * 1024**2  # No model takes a longer one.
 MAX_STAGE_CHARACTERS = 2 * 1024**3
 """Most characters of all prompts of a stage, which are in memory together."""
+DRAWN_A_TURN = 4
+"""Most sessions that are drawn for each turn of a stage: some begin with one that is too long."""
+SPARE_SESSIONS = 100  # And so many more, for stages of few turns.
 CHARACTERS_A_TOKEN = 6  # About as many as a random word has, with its space.
 _ROLES = {
     "human": "User",
@@ -137,7 +147,15 @@ class RecordedSessions:
     def _sessions(self, slot: Slot) -> Iterator[Session]:
         if self.data.synthetic is None:
             return iter(self.sessions)
-        return drawn_sessions(self.data, seed=slot.seed, most=slot.requests)
+        return drawn_sessions(
+            self.data,
+            seed=slot.seed,
+            most=SPARE_SESSIONS + DRAWN_A_TURN * slot.requests,
+        )
+
+    def usable(self, session: Session, apis: Collection[Api]) -> int:
+        """Return how many turns of a recorded session every one of these APIs can send."""
+        return min(len(self._fitting(session, api)) for api in apis)
 
     def _fitting(self, session: Session, api: Api) -> list[TurnOutline]:
         if self.data.synthetic is not None:
@@ -210,9 +228,15 @@ class RecordedSessions:
         dropped = ", ".join(
             f"{n} {reason}" for reason, n in self._dropped().items()
         )
-        source = self.name or "the synthetic sessions"
+        if self.data.synthetic is not None:
+            return (
+                f"workload {slot.workload}: most sessions that dataset.sessions.synthetic draws "
+                f"begin with a turn that the model's {self.context_tokens} tokens can't hold with "
+                "its answer. Lower systemTokens, firstTokens or outputTokens, or raise "
+                "--max-model-len."
+            )
         return (
-            f"{source}: {turns} usable turns in {len(self.sessions)} sessions"
+            f"{self.name}: {turns} usable turns in {len(self.sessions)} sessions"
             f"{f' (dropped: {dropped})' if dropped else ''}; a stage of {slot.workload} sends "
             f"{slot.requests}. Ask for fewer requests, or give more or shorter sessions."
         )
@@ -239,13 +263,16 @@ def record_sessions(
     context_tokens: int | None,
     counter: TokenCounter,
     wanted: int,
+    apis: Collection[Api],
 ) -> RecordedSessions:
-    """Read as many sessions as `wanted` turns can come from; synthetic ones are drawn later.
+    """Read as many sessions as `wanted` turns come from; synthetic ones are drawn later.
 
-    Raises RunFailure that names line and remedy.
+    Turns that are too long for the model, by any of these APIs, do not count. Raises RunFailure
+    that names line and remedy.
     """
+    recorded = RecordedSessions(data, context_tokens, counter)
     if data.file is None:
-        return RecordedSessions(data, context_tokens, counter)
+        return recorded
     sessions: list[Session] = []
     left_out: Counter[str] = Counter()
     turns = 0
@@ -255,31 +282,17 @@ def record_sessions(
             if read.session is None:
                 continue
             sessions.append(read.session)
-            turns += _short_enough(read.session, context_tokens)
+            turns += recorded.usable(read.session, apis)
             if turns >= wanted:
                 break
         _refuse_equal_names(sessions, file.name)
-        return RecordedSessions(
-            data,
-            context_tokens,
-            counter,
-            file.name,
-            file.sha256,
-            tuple(sessions),
-            dict(left_out),
+        return replace(
+            recorded,
+            name=file.name,
+            sha256=file.sha256,
+            sessions=tuple(sessions),
+            left_out=dict(left_out),
         )
-
-
-def _short_enough(session: Session, context_tokens: int | None) -> int:
-    """Return how many turns may be used; of words only those can be told that surely are not."""
-    if context_tokens is None:
-        return len(session.turns)
-    total: list[int] = []
-    for turn in session.turns:
-        before = 0 if turn.continues is None else total[turn.continues]
-        new = turn.adds.tokens if not isinstance(turn.adds, Messages) else 0
-        total.append(before + new + (turn.output_tokens or 0))
-    return sum(tokens <= context_tokens for tokens in total)
 
 
 def _refuse_equal_names(sessions: Sequence[Session], name: str) -> None:
@@ -312,17 +325,12 @@ def in_words(said: Sequence[Said]) -> str:
 def drawn_sessions(
     data: SessionsData, *, seed: int, most: int
 ) -> Iterator[Session]:
-    """Draw sessions, of at least `most` turns together; they depend on their seed alone."""
+    """Draw at most so many sessions; they depend on their seed alone."""
     of = data.synthetic
     assert of is not None, "only synthetic sessions are drawn"
-    turns = 0
     for number in range(most):
-        if turns >= most:
-            return
         rng = random.Random(f"sessions {seed} {number}")
-        session = _drawn_session(of, data, rng, name=str(number))
-        turns += len(session.turns)
-        yield session
+        yield _drawn_session(of, data, rng, name=str(number))
 
 
 def _drawn_session(
@@ -525,7 +533,11 @@ def _pieces(each: TurnOutline, *, answer_of: TurnOutline | None) -> list[Piece]:
 
 WRITTEN_KINDS[SessionsData] = WrittenKind(
     write=lambda writer, portion, _, turns: write_sessions(writer, portion, turns),
-    record=lambda data, context_tokens, counter, wanted: record_sessions(
-        data, context_tokens=context_tokens, counter=counter, wanted=wanted
+    record=lambda data, context_tokens, counter, wanted, apis: record_sessions(
+        data,
+        context_tokens=context_tokens,
+        counter=counter,
+        wanted=wanted,
+        apis=apis,
     ),
 )

@@ -175,7 +175,7 @@ WRITTEN_KINDS[TimedTraceData] = WrittenKind(
     write=lambda writer, portion, data, entries: write_trace(
         writer, portion, entries, block_tokens=data.block_tokens
     ),
-    record=lambda data, context_tokens, _counter, _wanted: read_trace(
+    record=lambda data, context_tokens, _counter, _wanted, _apis: read_trace(
         data, context_tokens=context_tokens
     ),
 )

@@ -71,9 +71,6 @@ class SessionSchedule:
                     pass
                 continue
             due = heapq.heappop(self._due)
-            if self._places[due.position].session in self._failed:
-                self._close(due.position)
-                continue
             self.order.append(due.position)
             yield due
 
@@ -83,12 +80,27 @@ class SessionSchedule:
         position = self.order[number]
         session = self._places[position].session
         if not ok:
-            self._failed.add(session)
+            self._give_up(session)
         for child in self._children.get(position, ()):
             self._missing[child] -= 1
             if not self._missing[child] and session not in self._failed:
                 self._schedule(child, now)
         self._close(position)
+
+    def _give_up(self, session: int) -> None:
+        """Forget the turns that a failed session would send yet: none waits for their pauses."""
+        self._failed.add(session)
+        if self._open[session] == 1:
+            # Nothing but the turn that failed.
+            return
+        kept = [
+            due
+            for due in self._due
+            if self._places[due.position].session != session
+        ]
+        self._open[session] -= len(self._due) - len(kept)
+        heapq.heapify(kept)
+        self._due = kept
 
     def _begin_next(self, now: float) -> None:
         session = next(self._waiting, None)

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from benchrun_client.load.event_stream import BrokenStreamError, shown
+from benchrun_client.load.event_stream import MOST_TOKENS, BrokenStreamError, shown
 
 MAX_WHOLE_BYTES = 4 * 1024 * 1024
 """Largest answer: an embedding of 8,192 numbers takes some 200 kB as JSON."""
@@ -40,7 +40,8 @@ def embedding_in(body: bytes) -> dict[str, Any]:
 
 
 def prompt_tokens_of(answer: dict[str, Any]) -> int | None:
-    """Return the tokens of the prompt by the server's count; None if it does not tell them."""
+    """Return the tokens of the prompt by the server's count; None if it tells no possible one."""
     usage = answer.get("usage")
     counted = usage.get("prompt_tokens") if isinstance(usage, dict) else None
-    return counted if type(counted) is int and counted > 0 else None
+    is_possible = type(counted) is int and 0 < counted <= MOST_TOKENS
+    return counted if is_possible else None

@@ -81,6 +81,9 @@ def _turns_of(record: StageRecord) -> list[TurnFigures]:
         ok = [columns.ok[place] for place in places]
         answered = list(compress(places, ok))
         cache = cached.get(turn)
+        # Some servers tell of no answer without a hit: a share of the others would be too high.
+        if cache is not None and cache.answers != len(answered):
+            cache = None
         prompt = cache.prompt_tokens if cache is not None else 0
         made.append(
             TurnFigures(

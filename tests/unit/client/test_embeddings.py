@@ -104,6 +104,14 @@ async def test_the_load_takes_the_servers_count_of_the_prompt() -> None:
     assert (notes.is_closed, notes.cached, notes.problem) == (True, (9, 4), None)
 
 
+async def test_a_count_that_no_prompt_has_is_none() -> None:
+    body = Body(
+        b'{"data": [{"embedding": [1]}], "usage": {"prompt_tokens": 1%s}}'
+        % (b"0" * 30)
+    )
+    assert await told(body, StreamNotes()) == {"usage": {"prompt_tokens": 0}}
+
+
 async def test_tokens_that_are_not_counted_are_none() -> None:
     body = Body(b'{"data": [{"embedding": "AAA="}]}')
     assert await told(body, StreamNotes()) == {"usage": {"prompt_tokens": 0}}

@@ -92,6 +92,17 @@ def test_hits_are_not_known_where_no_answer_tells_them() -> None:
     }
 
 
+def test_hits_are_not_known_of_turns_of_which_some_answers_do_not_tell_them() -> (
+    None
+):
+    """SGLang, and vLLM before it told zeros, leave the count out where nothing was found."""
+    found = session_figures(sessions(cached={1: (120, 64), 2: (200, 80)}))
+    assert found is not None
+    first, second = found.turns
+    assert (first.expected_hit_percent, first.hit_percent) == (None, None)
+    assert (second.expected_hit_percent, second.hit_percent) == (50, 40)
+
+
 def test_turns_beyond_those_told_are_in_the_last_entry() -> None:
     places = [TurnPlace(0, turn, (), 0.0) for turn in (63, 64, 65, 900)]
     found = session_figures(

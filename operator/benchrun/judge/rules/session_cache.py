@@ -7,6 +7,8 @@ many the server's cache holds, and how many servers there are.
 
 from collections.abc import Mapping
 
+from benchrun_client.engines import ENGINES
+
 from benchrun.judge.rules.inputs import Input, Needs, needs
 from benchrun.judge.rules.rule import (
     Code,
@@ -19,6 +21,7 @@ from benchrun.judge.rules.rule import (
     StageRule,
 )
 from benchrun.measure import counters, rounded
+from benchrun.measure.server_pressure import server_limits
 from benchrun.names import PREFILLING_ROLES
 
 LEAST_EXPECTED_PERCENT = 5.0
@@ -67,6 +70,9 @@ def _cause(stage: StageFacts, *, written: int) -> Code | NotChecked:
     if holds is None:
         why = "how many tokens the server's KV cache holds is not known"
         return NotChecked(Code.CACHE_TOO_SMALL, why)
+    if _has_several_engines(stage):
+        why = "each of a server's data-parallel engines has a cache of its own"
+        return NotChecked(Code.CACHE_TOO_SMALL, why)
     several = _servers(stage) > 1
     if written > holds:
         if several:
@@ -86,6 +92,16 @@ def _is_on(stage: StageFacts) -> bool:
 
 def _servers(stage: StageFacts) -> int:
     return len(counters.prefilling(stage.edges))
+
+
+def _has_several_engines(stage: StageFacts) -> bool:
+    """Return whether the requests to one server are divided between several caches."""
+    return any(
+        server_limits(server.args, ENGINES[server.engine], server.reported).engines
+        > 1
+        for server in stage.servers
+        if server.role in PREFILLING_ROLES
+    )
 
 
 def _each_holds(stage: StageFacts) -> int | None:

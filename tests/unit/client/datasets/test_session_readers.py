@@ -228,6 +228,19 @@ def test_numbered_attributes_are_messages(tmp_path: Path) -> None:
     assert turn.answer == "water"
 
 
+def test_half_a_character_within_recorded_json_is_sent_as_it_is_written(
+    tmp_path: Path,
+) -> None:
+    """The line is valid: the halves come of the text's own escapes, and nothing could send them."""
+    said = json.dumps([{"role": "user", "content": "\ud800"}])
+    attributes = {"gen_ai__input__messages": said, "gen_ai__completion": said}
+    (turn,) = only(
+        tmp_path, "OpenTelemetry", lines(span(1, 0, 1, **attributes))
+    ).turns
+    assert turn.adds == Messages((Said("user", said),))
+    assert turn.answer == said
+
+
 def test_spans_side_by_side_are_joined_by_the_one_after_them(
     tmp_path: Path,
 ) -> None:

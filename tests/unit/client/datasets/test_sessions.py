@@ -43,10 +43,18 @@ SYNTHETIC = {
 
 
 def recorded(
-    data: SessionsData, *, context_tokens: int | None = None, wanted: int = 100
+    data: SessionsData,
+    *,
+    context_tokens: int | None = None,
+    wanted: int = 100,
+    api: Api = "Completions",
 ) -> RecordedSessions:
     return record_sessions(
-        data, context_tokens=context_tokens, counter=COUNTER, wanted=wanted
+        data,
+        context_tokens=context_tokens,
+        counter=COUNTER,
+        wanted=wanted,
+        apis=(api,),
     )
 
 
@@ -56,7 +64,10 @@ def sent_by(
     assert isinstance(slot.data, SessionsData)
     (portion,) = portions_of(slot)
     outlines = recorded(
-        slot.data, context_tokens=context_tokens, wanted=slot.requests
+        slot.data,
+        context_tokens=context_tokens,
+        wanted=slot.requests,
+        api=slot.api,
     ).outlines(slot)
     writer = WordWriter(words=WORDS, counter=COUNTER)
     return write_sessions(writer, portion, outlines)
@@ -208,6 +219,54 @@ def test_what_is_too_long_is_left_out_with_what_comes_after_it(
     assert facts is not None
     assert (facts.rows_read, facts.rows_used) == (6, 4)
     assert facts.rows_dropped == {"TooLongForModel": 2}
+
+
+@pytest.mark.parametrize("api", ["Completions", "Chat"])
+def test_sessions_are_read_until_enough_of_their_turns_fit(
+    tmp_path: Path, api: Api
+) -> None:
+    talks = [
+        {
+            "id": str(n),
+            "turns": [
+                {
+                    "id": "a",
+                    "messages": [
+                        {
+                            "role": "user",
+                            "content": "word " * (500 if n % 2 else 5),
+                        }
+                    ],
+                    "answer": "yes",
+                },
+                {
+                    "id": "b",
+                    "parents": ["a"],
+                    "continues": None,
+                    "messages": [{"role": "user", "content": "word"}],
+                    "answer": "yes",
+                },
+            ],
+        }
+        for n in range(40)
+    ]
+    data = SessionsData(file=json_lines(tmp_path, talks), format="Turns")
+    samples = sent(data, 20, api=api, context_tokens=200)
+    assert [each.place and each.place.turn for each in samples] == [1, 2] * 10
+
+
+def test_drawn_sessions_go_on_where_some_turns_are_too_long() -> None:
+    data = SessionsData.model_validate({"synthetic": SYNTHETIC})
+    samples = sent(data, 50, context_tokens=95)
+    assert len(samples) == 50
+    assert max(each.input_tokens + each.output_tokens for each in samples) <= 95
+
+
+def test_drawn_sessions_of_which_none_fits_are_refused_with_their_fields() -> None:
+    data = SessionsData.model_validate({"synthetic": SYNTHETIC})
+    with pytest.raises(RunFailure, match=r"30 tokens.*firstTokens") as refused:
+        sent(data, 5, context_tokens=30)
+    assert refused.value.reason == "DatasetTooSmall"
 
 
 def test_too_few_turns_are_told_with_what_was_dropped(tmp_path: Path) -> None:
