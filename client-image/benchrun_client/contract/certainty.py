@@ -259,12 +259,13 @@ class LatencySample(ABC):
     ) -> tuple[tuple[float, float] | None, float | None]:
         """Return the half-widths of the interval, as logarithms: by batches, and by repeats.
 
-        None where too little was measured. Of a burst only the repeats count.
+        None where too little was measured. Of a burst only the repeats count. A repeat in which no
+        request has a value, as where few answers have reasoning, is none.
         """
         by_batches = None if self.is_burst else self._half_widths(percent, error)
-        if self.repeats < MIN_REPEATS:
-            return by_batches, None
         values = self._of_repeats(percent)
+        if len(values) < MIN_REPEATS:
+            return by_batches, None
         return by_batches, _scatter_of_repeats(
             values, self.percentile(percent), error
         )

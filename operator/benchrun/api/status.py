@@ -602,10 +602,10 @@ class SearchResult(StatusModel):
 class UntilDecided(StatusModel):
     """What `repeats: Auto` decided, and what that took."""
 
-    outcome: Literal["Decided", "BudgetEnded", "Incomplete"]
+    outcome: Literal["Decided", "BudgetEnded", "NotValid", "Incomplete"]
     """Decided: every objective is Met or Missed and every width is reached, at every load point.
-    BudgetEnded: not at those that are `undecided`. Incomplete: the run ended before, or a record is
-    missing."""
+    BudgetEnded: not at those that are `undecided`. NotValid: nor there, but the numbers of none of
+    these can be trusted. Incomplete: the run ended before, or a record is missing."""
     undecided: Annotated[
         list[Annotated[str, Field(max_length=160)]],
         Field(max_length=16, json_schema_extra=ATOMIC),

@@ -166,7 +166,9 @@ def _width(
     if found is None or sample is None:
         return result
     value = sample.percentile(percent)
-    measured = 100 * max(found.high - value, value - found.low) / value
+    # An answer that comes in one chunk has a TPOT of 0: around 0 an interval has no width.
+    widest = max(found.high - value, value - found.low)
+    measured = 100 * widest / value if value else 0.0
     is_enough = verdict in TRUSTED and sample.repeats >= MIN_REPEATS
     update = {
         "measured_percent": request_figures.rounded(measured),
@@ -184,6 +186,11 @@ def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]
         objective.model_copy(update={"outcome": "Inconclusive", "price": None})
         for objective in objectives
     ]
+
+
+def unreached(widths: Sequence[WidthResult]) -> list[WidthResult]:
+    """Return the same results as not reached, for a load point that is not trusted."""
+    return [width.model_copy(update={"reached": False}) for width in widths]
 
 
 def request_limits(

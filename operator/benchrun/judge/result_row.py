@@ -20,6 +20,7 @@ from benchrun.judge.objectives import (
     inconclusive,
     objective_results,
     request_limits,
+    unreached,
     width_results,
 )
 from benchrun.judge.prices import held, prices
@@ -42,13 +43,12 @@ def row(
     if that is unknown.
     """
     verdict = verdict_of_findings(found)
-    update: dict[str, object] = {
-        "verdict": verdict,
-        "findings": _codes(found),
-        "objectives": measured.objectives
-        if verdict in api.TRUSTED
-        else inconclusive(measured.objectives),
-    }
+    update: dict[str, object] = {"verdict": verdict, "findings": _codes(found)}
+    if verdict not in api.TRUSTED:
+        update |= {
+            "objectives": inconclusive(measured.objectives),
+            "widths": unreached(measured.widths),
+        }
     if explanation is not None:
         update |= {
             "waiting": explanation.waiting,

@@ -5,7 +5,13 @@ As for searches, the answer comes from the judged load points, not from the clie
 
 from collections.abc import Mapping, Sequence
 
-from benchrun.api import BenchmarkRunSpec, Result, StageResult, UntilDecided
+from benchrun.api import (
+    TRUSTED,
+    BenchmarkRunSpec,
+    Result,
+    StageResult,
+    UntilDecided,
+)
 from benchrun.judge.rules.rule import StageSummary
 from benchrun.measure import rounded
 from benchrun.plan import estimate
@@ -43,9 +49,7 @@ def until_decided(
     has_ended = any(
         each.probe is not None and each.probe.ends_search for each in summaries
     )
-    outcome = "BudgetEnded" if open_points else "Decided"
-    if not (is_whole and has_ended):
-        outcome = "Incomplete"
+    outcome = _outcome(open_points) if is_whole and has_ended else "Incomplete"
     return UntilDecided.model_validate(
         {
             "outcome": outcome,
@@ -65,6 +69,13 @@ def until_decided(
     )
 
 
+def _outcome(open_points: Sequence[Result]) -> str:
+    if any(row.verdict in TRUSTED for row in open_points):
+        return "BudgetEnded"
+    # The client may well have had them decided, or have given up where too many requests failed.
+    return "NotValid" if open_points else "Decided"
+
+
 def is_decided(row: Result) -> bool:
     """Return whether everything that is asked of a load point is decided."""
     return all(each.outcome != "Inconclusive" for each in row.objectives) and all(
@@ -80,12 +91,19 @@ def _sentence(
         return f"everything that was asked is decided after {spent}{less}"
     if not open_points:
         return f"the repeats did not come to their end; {spent} were measured"
-    named = ", ".join(
-        f"{row.load_point} (after {row.repeats})" for row in open_points[:_SHOWN]
-    )
+    named = ", ".join(map(_named, open_points[:_SHOWN]))
     more = len(open_points) - _SHOWN
     others = f" and {more} more" if more > 0 else ""
-    ended = (
-        "the budget ended" if outcome == "BudgetEnded" else "the repeats broke off"
-    )
-    return f"{ended} after {spent}; not decided: {named}{others}"
+    return f"{_ENDED[outcome]} after {spent}; not decided: {named}{others}"
+
+
+_ENDED = {
+    "BudgetEnded": "the budget ended",
+    "NotValid": "the repeats ended",
+    "Incomplete": "the repeats broke off",
+}
+
+
+def _named(row: Result) -> str:
+    why = "" if row.verdict in TRUSTED else ", not valid"
+    return f"{row.load_point} (after {row.repeats}{why})"

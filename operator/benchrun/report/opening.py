@@ -22,6 +22,7 @@ _UNITS = {kind.axis: kind.unit_in_words for kind in reversed(KINDS)}
 """Unit of the values of an axis; of two kinds with one axis that of the first."""
 _CERTAIN = ("Better", "Worse", "Equivalent")
 _OPEN = ("NoDetectableDifference", "Unknown")
+_FOUND = ("Bracketed", "AtUpperBound", "ProbeLimit")
 
 
 class Opening(NamedTuple):
@@ -47,6 +48,7 @@ def of_run(status: api.BenchmarkRunStatus) -> Opening | None:
         return None
     certain = [
         *_objectives(status, ("Met", "Missed")),
+        *_widths(status, reached=True),
         *_searches(status, found=True),
         *_percentiles(status),
         *_changes(_all_changes(status), _CERTAIN),
@@ -54,6 +56,7 @@ def of_run(status: api.BenchmarkRunStatus) -> Opening | None:
     ]
     open_ones = [
         *_objectives(status, ("Inconclusive",)),
+        *_widths(status, reached=False),
         *_searches(status, found=False),
         *_uncertain(status),
         *_open_changes(_all_changes(status)),
@@ -121,6 +124,8 @@ def _asked(status: api.BenchmarkRunStatus) -> Iterable[str]:
         unit = _UNITS[of[0].axis]
         repeats = max(row.repeats_planned for row in of)
         often = f", {repeats} times each" if repeats > 1 else ""
+        if status.until_decided is not None:
+            often = ", until all is decided"
         if workload in searched:
             yield f"the most {unit} of {workload} that meet the objectives"
         else:
@@ -131,6 +136,11 @@ def _asked(status: api.BenchmarkRunStatus) -> Iterable[str]:
     )
     if limits:
         yield _named(limits, most=MAX_NAMED)
+    widths = dict.fromkeys(
+        _width_text(each) for row in status.results for each in row.widths
+    )
+    if widths:
+        yield _named(widths, most=MAX_NAMED)
     if status.comparison is not None:
         yield f"compared with {status.comparison.baseline.name}"
 
@@ -158,10 +168,34 @@ def _objectives(
                 yield f"{text} {verb}at {points}{_dearest(places)}"
 
 
+def _widths(status: api.BenchmarkRunStatus, *, reached: bool) -> Iterable[str]:
+    """Yield each interval whose width was asked for, and where it is as narrow, or is not."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for row in status.results:
+        for each in row.widths:
+            if each.reached == reached:
+                places[_width_text(each)].append(row.load_point)
+    for text, points in places.items():
+        yield f"{text} at {_named(points, most=MAX_NAMED)}"
+
+
+def _width_text(width: api.WidthResult) -> str:
+    return f"{width.metric} p{width.percentile} to within {width.percent} %"
+
+
 def _searches(status: api.BenchmarkRunStatus, *, found: bool) -> Iterable[str]:
     for search in status.searches:
-        if (search.lower is not None) == found:
+        if _is_found(search) == found:
             yield f"{search.workload}: {search.sentence}"
+
+
+def _is_found(search: api.SearchResult) -> bool:
+    """Return whether a search has its answer: a confirmed load, or that the lowest load missed.
+
+    An Inconclusive or Incomplete one may have a load that only looked as if it met.
+    """
+    none_met = search.outcome == "NoneMet" and search.upper_outcome == "Missed"
+    return none_met or search.outcome in _FOUND
 
 
 def _percentiles(status: api.BenchmarkRunStatus) -> Iterable[str]:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 _NUMBER = re.compile(r"(?<![\w./=:-])-?\d+(?:\.\d+)?(?![\w/:=-]|\.\d)")
 """A number that stands alone: not part of a name, such as a load point's."""
+_SPAN = "# to #"
+"""Two numbers that are a range by themselves: "from 2 to 3 to 8 to 9" can't be read."""
 
 
 class Said(NamedTuple):
@@ -22,7 +24,8 @@ class Said(NamedTuple):
         """Return what is equal in explanations that are said once.
 
         Numbers of the evidence may differ, words must not. Without evidence nothing tells which
-        numbers are counts and which are names, so the sentences must be equal.
+        numbers are counts and which are names, so the sentences must be equal. So must those that
+        tell a range already.
         """
         words = tuple(
             sorted(
@@ -31,7 +34,9 @@ class Said(NamedTuple):
                 if isinstance(value, str)
             )
         )
-        told = _NUMBER.sub("#", self.sentence) if self.evidence else self.sentence
+        told = _NUMBER.sub("#", self.sentence)
+        if not self.evidence or _SPAN in told:
+            told = self.sentence
         return self.what, self.word, told, words
 
 

@@ -140,6 +140,18 @@ def test_repeats_that_differ_widen_the_interval() -> None:
     assert math.log(differ.high / differ.low) == pytest.approx(2 * reach, rel=0.1)
 
 
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_repeats_without_a_value_show_no_scatter(repeats: int) -> None:
+    """Only few answers have reasoning, so a repeat may have none."""
+    own: list[Values] = [
+        spread(40, 1) if repeat < repeats else [None] * 40 for repeat in range(3)
+    ]
+    sample = in_order(*own, users=1)
+    by_batches, by_repeats = sample.widths(50, 0.025)
+    assert (by_batches is not None, by_repeats) == (True, None)
+    assert interval(sample, 50) is not None
+
+
 def test_stages_that_were_sent_the_same_are_worth_one() -> None:
     sample, copied = (in_order(spread(1000, 5)) for _ in range(2))
     copied.copies = 4.0

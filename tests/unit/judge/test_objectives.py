@@ -3,10 +3,15 @@
 from collections.abc import Iterable
 
 import pytest
-from benchrun.api import Objective, ObjectiveResult, Verdict
-from benchrun.judge.objectives import objective_results, request_limits
+from benchrun.api import Objective, ObjectiveResult, Verdict, Width
+from benchrun.judge.objectives import (
+    objective_results,
+    request_limits,
+    unreached,
+    width_results,
+)
 from benchrun.measure import QUEUED_TTFT, RequestLimits, latency_samples
-from benchrun_client.contract import RequestSample, StageRecord, stage_shape
+from benchrun_client.contract import ERROR, RequestSample, StageRecord, stage_shape
 from hypothesis import given, strategies as st
 from unit.measure.records import record, requests
 
@@ -294,3 +299,14 @@ def test_limits_of_a_single_request_on_reasoning() -> None:
         [objective("TTFRT", at_most_ms=5), objective("TTFAT", at_most_ms=9)]
     )
     assert found == RequestLimits(ttfrt_ms=5, ttfat_ms=9)
+
+
+def test_around_a_percentile_of_0_an_interval_has_no_width() -> None:
+    """An answer that comes in one chunk has a TPOT of 0."""
+    count = 100
+    shape = stage_shape(range(count), range(count), users=1)
+    three = RequestSample([shape] * 3, [[0.0] * count] * 3)
+    asked = Width(metric="TPOT", percentile="50", percent="5")
+    (found,) = width_results([asked], {"tpot": three}, "Valid", error=ERROR)
+    assert (found.measured_percent, found.reached) == (0, True)
+    assert not unreached([found])[0].reached

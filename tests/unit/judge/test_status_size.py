@@ -12,6 +12,7 @@ from benchrun.api import (
     Result,
     RoleFigures,
     Waiting,
+    WidthResult,
 )
 from benchrun.judge.status_size import fitted
 from hypothesis import given, strategies as st
@@ -124,6 +125,16 @@ def test_how_repeats_scatter_stays_longer_than_all_objectives_but_one() -> None:
     assert {
         (len(each.objectives), len(each.repeat_cv_percent)) for each in rows
     } == {(1, 1)}
+
+
+def test_widths_go_before_rows() -> None:
+    width = WidthResult(metric="TTFT", percentile="99", percent="5")
+    given_rows = [each.model_copy(update={"widths": [width] * 16}) for each in ROWS]
+    kept, cut = fitted(given_rows, max_bytes=size(ROWS))
+    assert len(kept) == len(ROWS)
+    assert ("results[].widths", 160, 0) in [
+        (each.field, each.total, each.included) for each in cut
+    ]
 
 
 @given(st.integers(0, 12_000))

@@ -115,6 +115,36 @@ def test_a_width_that_is_not_reached_is_not_decided() -> None:
         assert width.reached == (width.measured_percent <= 1)
 
 
+NEVER_VALID = [{"name": "never", "metric": "completed", "above": "0"}]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {},
+        {
+            "objectives": [],
+            "widths": [{"metric": "TTFT", "percentile": "50", "percent": "100"}],
+        },
+    ],
+)
+def test_what_is_not_valid_is_not_decided_and_no_budget_ended(
+    asked: dict[str, Any],
+) -> None:
+    rules = [{**NEVER_VALID[0], "severity": "Invalid", "when": "load > 4.0"}]
+    found = answer(both(3, (20, 300)), auto(validity={"rules": rules}, **asked))
+    assert (found.outcome, found.undecided) == ("NotValid", ["chat/rate=8"])
+    assert "budget" not in found.sentence
+    assert "chat/rate=8 (after 3, not valid)" in found.sentence
+
+
+def test_the_budget_ended_where_what_is_open_is_valid() -> None:
+    rules = [{**NEVER_VALID[0], "severity": "Invalid", "when": "load < 5.0"}]
+    found = answer(both(3, (20, 100)), auto(validity={"rules": rules}))
+    assert found.outcome == "BudgetEnded"
+    assert found.undecided == ["chat/rate=4", "chat/rate=8"]
+
+
 @pytest.mark.parametrize("lost", [0, 3])
 def test_without_a_record_it_is_incomplete(lost: int) -> None:
     records = both(2, (20, 300))

@@ -49,7 +49,12 @@ def own(found: Judged) -> dict[str, Finding]:
 
 def unchecked(found: Judged) -> str:
     notes = [each for each in found.findings if each.code == "NotChecked"]
-    return "; ".join(str(note.evidence.get("UserRule", "")) for note in notes)
+    return ", ".join(
+        f"{code.removeprefix('UserRule/')}: {why}"
+        for note in notes
+        for code, why in note.evidence.items()
+        if code.startswith("UserRule/")
+    )
 
 
 def test_each_rule_has_its_finding_in_rows_and_run() -> None:
@@ -132,6 +137,21 @@ def test_what_could_not_be_asked_is_told_beside_more_of_another_load_point() -> 
     }
     found = judged(rule, points=2)
     assert unchecked(found) == "rule-0: metrics.unanswered is absent"
+
+
+def test_each_rule_that_some_load_point_could_not_be_asked_is_told() -> None:
+    of_each = ("load < 5.0", "load > 5.0")
+    rules = [
+        {
+            "metric": "failed",
+            "above": "5",
+            "when": f"{of} || metrics.unanswered > 1.0",
+        }
+        for of in of_each
+    ]
+    absent = "metrics.unanswered is absent"
+    found = judged(*rules, points=2)
+    assert unchecked(found) == f"rule-0: {absent}, rule-1: {absent}"
 
 
 def test_severities_can_not_be_switched_off_elsewhere() -> None:

@@ -13,6 +13,8 @@ from benchrun.api import (
     ObjectiveResult,
     Price,
     SearchResult,
+    UntilDecided,
+    WidthResult,
 )
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.report import opening
@@ -96,6 +98,37 @@ def test_each_outcome_stands_where_it_belongs_with_the_highest_price() -> None:
     )
 
 
+def test_widths_are_asked_and_stand_where_they_belong() -> None:
+    wide, narrow = (
+        WidthResult(metric="TTFT", percentile="99", percent="5", reached=reached)
+        for reached in (False, True)
+    )
+    decided = UntilDecided.model_validate(
+        {
+            "outcome": "BudgetEnded",
+            "stages": 4,
+            "requests": 400,
+            "requests_saved": 0,
+            "seconds": 1,
+            "sentence": "",
+        }
+    )
+    of = status(
+        result("chat/concurrency=1", widths=[narrow], uncertain=[]),
+        result(
+            "chat/concurrency=2", widths=[wide], uncertain=[], repeats_planned=3
+        ),
+    )
+    found = begun(of.model_copy(update={"until_decided": decided}))
+    text = "TTFT p99 to within 5 %"
+    assert (
+        found.asked
+        == f"chat at 1 and 2 users at once, until all is decided; {text}"
+    )
+    assert f"{text} at chat/concurrency=1" in found.certain
+    assert found.not_certain == f"{text} at chat/concurrency=2"
+
+
 def test_percentiles_are_counted_with_their_price() -> None:
     found = begun(
         status(result(prices={"p99_ttft_ms": CHEAP, "p99_e2el_ms": DEAR}))
@@ -133,14 +166,27 @@ def test_an_open_gate_is_not(gate: Gate, price: Price | None) -> None:
     assert (DEAR.in_words in found.not_certain) is (price is not None)
 
 
-@pytest.mark.parametrize("lower", ["4", None])
-def test_a_search_has_its_own_sentence(lower: str | None) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "lower", "upper_outcome", "is_found"),
+    [
+        ("Bracketed", "4", "Missed", True),
+        ("ProbeLimit", "4", "Inconclusive", True),
+        ("NoneMet", None, "Missed", True),
+        ("NoneMet", None, "Inconclusive", False),
+        ("Inconclusive", "4", "Missed", False),
+        ("Incomplete", "4", None, False),
+    ],
+)
+def test_a_search_has_its_own_sentence(
+    outcome: str, lower: str | None, upper_outcome: str | None, *, is_found: bool
+) -> None:
     search = SearchResult.model_validate(
         {
             "workload": "chat",
             "axis": "Concurrency",
-            "outcome": "Bracketed",
+            "outcome": outcome,
             "lower": lower,
+            "upper_outcome": upper_outcome,
             "probes": 1,
             "stages": 1,
             "sentence": "the objectives are met up to 4",
@@ -149,7 +195,7 @@ def test_a_search_has_its_own_sentence(lower: str | None) -> None:
     of = status(result(objectives=[objective("Missed")], uncertain=[]))
     found = begun(of.model_copy(update={"searches": [search]}))
     assert found.asked.startswith("the most users at once of chat")
-    told = found.certain if lower else found.not_certain
+    told = found.certain if is_found else found.not_certain
     assert "chat: the objectives are met up to 4" in told
     assert "Missed" not in found.certain
 

@@ -62,6 +62,13 @@ def test_what_differs_only_in_numbers_is_said_once_of_all_its_load_points() -> N
             ),
             id="a load point's name",
         ),
+        pytest.param(
+            (
+                said("a", "running goes from 2 to 8", n=8.0),
+                said("b", "running goes from 3 to 9", n=9.0),
+            ),
+            id="a range",
+        ),
     ],
 )
 def test_what_differs_in_words_is_said_each(two: tuple[Said, Said]) -> None:

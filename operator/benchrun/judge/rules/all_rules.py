@@ -5,7 +5,6 @@ findings in the order of the members of `Code`.
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
 
 from benchrun.api import (
     SEVERITIES,
@@ -187,14 +186,13 @@ def _with_note(found: Found, where: str) -> list[StageFinding]:
     every = list(found)
     findings = [each for each in every if isinstance(each, StageFinding)]
     unchecked = {
-        each.code: each.why for each in every if isinstance(each, NotChecked)
+        each.full_code: each.why for each in every if isinstance(each, NotChecked)
     }
-    reasons = {code.value: unchecked[code] for code in Code if code in unchecked}
-    evidence = dict(islice(reasons.items(), MAX_CODES))
+    evidence = _first_codes(unchecked)
     note = StageFinding(
-        Code.NOT_CHECKED, "Note", where, evidence, weight=len(reasons)
+        Code.NOT_CHECKED, "Note", where, evidence, weight=len(unchecked)
     )
-    return [*findings, note] if reasons else findings
+    return [*findings, note] if unchecked else findings
 
 
 def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
@@ -293,5 +291,10 @@ def _unchecked(notes: list[StageFinding]) -> Evidence:
     reasons: dict[str, float | str | None] = {}
     for note in sorted(notes, key=lambda each: -each.weight):
         reasons = {**note.evidence, **reasons}
-    ordered = sorted(reasons, key=lambda code: _PLACES.get(code, len(_PLACES)))
+    return _first_codes(reasons)
+
+
+def _first_codes(reasons: Evidence) -> Evidence:
+    """Return as many reasons as evidence holds, in the order of `Code`."""
+    ordered = sorted(reasons, key=lambda code: _PLACES[rule_of(code)])
     return {code: reasons[code] for code in ordered[:MAX_CODES]}

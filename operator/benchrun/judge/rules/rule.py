@@ -46,7 +46,7 @@ class StageFinding:
     @property
     def full_code(self) -> str:
         """Return the code as results show it, such as `UserRule/slow-tail`."""
-        return f"{self.code}/{self.name}" if self.name else self.code.value
+        return _full_code(self.code, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,17 @@ class NotChecked:
 
     code: Code
     why: str  # Reason in a few words: "no counters at both edges".
+    name: str = ""
+    """Which of several rules of this code it is; empty where the code has one rule."""
+
+    @property
+    def full_code(self) -> str:
+        """Return the code as results show it, such as `UserRule/slow-tail`."""
+        return _full_code(self.code, self.name)
+
+
+def _full_code(code: Code, name: str) -> str:
+    return f"{code}/{name}" if name else code.value
 
 
 Found = Iterable[StageFinding | NotChecked]

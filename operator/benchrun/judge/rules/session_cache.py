@@ -44,7 +44,7 @@ def hits_missing(stage: StageFacts) -> Found:
     prompts = sum(each.prompt_tokens for each in sessions.cached)
     expected = sum(each.expected_tokens for each in sessions.cached)
     came = sum(each.cached_tokens for each in sessions.cached)
-    if 100 * expected < LEAST_EXPECTED_PERCENT * prompts:
+    if not expected or 100 * expected < LEAST_EXPECTED_PERCENT * prompts:
         return []
     missing = 100 * (1 - min(came / expected, 1.0))
     if missing <= MISSING_NOTE_PERCENT:

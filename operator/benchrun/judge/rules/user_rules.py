@@ -19,19 +19,16 @@ from benchrun.judge.rules.rule import (
 
 
 def found_by(rules: Iterable[UserRule], row: Result) -> Found:
-    """Yield what the user's rules find in a row, and once which of them could not be asked."""
+    """Yield what the user's rules find in a row, and which of them could not be asked."""
     values = row_values(row)
-    unknown = []
     for rule in rules:
         try:
             finding = _finding(rule, values, row.load_point)
         except Unknown as problem:
-            unknown.append(f"{rule.name}: {problem}")
+            yield NotChecked(Code.USER_RULE, str(problem), rule.name)
         else:
             if finding is not None:
                 yield finding
-    if unknown:
-        yield NotChecked(Code.USER_RULE, ", ".join(unknown))
 
 
 def _finding(

@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from benchrun.api import rule_of
 from benchrun.judge.rules.rule import Code, Evidence, StageFinding
 from kit.every_case import check_all
 from unit.judge.scenes import FINDS, FOLDER, Scene, file_of, found_in
@@ -35,7 +36,7 @@ def outcome(scene: Scene, found: list[StageFinding]) -> str:
     if severities := {each.severity for each in own_findings(scene, found)}:
         return " and ".join(sorted(severities))
     unchecked = {
-        code
+        rule_of(code)
         for each in found
         if each.code is Code.NOT_CHECKED
         for code in each.evidence
