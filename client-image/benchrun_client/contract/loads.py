@@ -231,7 +231,7 @@ class LoadKind(LeavesOut):
 
     @property
     def has_due_instants(self) -> bool:
-        """Return whether requests have planned instants: only the client can delay them."""
+        """Return whether requests are due at planned instants, and only the client delays them."""
         return self.is_open and not self.capped
 
     def requests(self, listed: int | None, duration_seconds: int | None) -> int:
@@ -243,11 +243,14 @@ class LoadKind(LeavesOut):
         return listed or 0
 
     def least_seconds(self, requests: int) -> Decimal | None:
-        """Return how long that many requests take to arrive; None if it depends on the answers."""
+        """Return the seconds in which so many requests arrive; None if that depends on answers."""
         return None
 
     def most_in_flight(self, requests: int) -> int | None:
-        """Return how many of a stage's requests may be in flight; None if the server decides."""
+        """Return how many of a stage's requests may be in flight at once.
+
+        None if the load sets no limit.
+        """
         return self.cap
 
     def held(self, requests: int, seconds: int) -> int:
@@ -265,9 +268,9 @@ class LoadKind(LeavesOut):
     def mean_in_flight(self, e2el_us: Sequence[int]) -> float | None:
         """Return how many requests users keep in flight on average.
 
-        This is the number of users, less those that think at that time (by Little's law);
-        `e2el_us` are the E2ELs of answered requests. For an open loop it is the cap. Returns None
-        if nothing bounds the requests in flight.
+        This is the number of users, less the mean number of users that think (by Little's law);
+        `e2el_us` are the E2ELs of answered requests. For an open loop the cap is returned; None if
+        nothing bounds the requests in flight.
         """
         users = self.cap
         if users is None or not self.mean_think_seconds or not e2el_us:

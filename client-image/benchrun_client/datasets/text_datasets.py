@@ -141,7 +141,7 @@ _START_BYTES = 4096
 def fit_sharegpt(
     data: ShareGPTData, rows: Sequence[DatasetRow], fitting: Fitting
 ) -> PromptRequest | str:
-    """Build the request of a row, or return the reason why it is left out.
+    """Build the request of a row, or return the reason why the row is left out.
 
     vLLM's limits apply to the text without chat template.
     """
@@ -234,9 +234,8 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile[DatasetRow]:
     # a wrong split.
     except Exception as error:
         raise files.not_found(
-            f"cannot read {name} from the hub: {error_text(error)}. Check its name, subset, split "
-            "and "
-            "revision, and that the client can reach the hub."
+            f"cannot read {name} from the hub: {error_text(error)}. Check the name, subset, "
+            "split and revision of the dataset, and that the client can reach the hub."
         ) from error
     return replace(read, sha256=digest.hexdigest())
 
@@ -371,7 +370,7 @@ def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:
                 raise files.invalid(
                     f"{file.name}, line {table.line_num}: the row has {len(cells)} columns, the "
                     f"header has {len(header)}. "
-                    "A text with commas or line breaks stands in double quotes."
+                    "Put each text that has commas or line breaks in double quotes."
                 )
     except csv.Error as error:
         raise files.invalid(

@@ -21,13 +21,14 @@ USER_GAP_SECONDS = 0.002  # Several times the time it takes to send a request ov
 # All users have begun within this time, however many there are.
 ALL_USERS_SECONDS = 0.5
 HANDING_OUT_SECONDS = 0.000_02
-"""Longest time that vLLM takes to hand out a request. It is used if the first user cannot wait
-until all are handed out, because the shards have agreed when it starts."""
+"""Longest time that vLLM takes to hand out a request. If shards have agreed when the first user
+begins, that user can't wait until all requests are handed out, and waits for this estimate."""
 MAX_SPREAD_SECONDS = 60.0
 """Longest time over which users begin, apart from their think time, so that a far too long estimate
 of the answer time does not take up the whole stage."""
 SPREAD_SHARE = 0.2
-"""Largest share of a stage's expected length during which users begin; the rest has full load."""
+"""Largest share of a stage's expected length during which users begin; all users send in the rest
+of the stage."""
 _THINK_VERSION = "benchrun.think/1"
 
 
@@ -56,7 +57,11 @@ class UserRamp:
         own: Sequence[int] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Create a ramp; `gap_seconds` is the time between two users, by default the smallest."""
+        """Create a ramp.
+
+        `gap_seconds` is the time between the starts of two users, by default
+        `smallest_gap_seconds(users)`.
+        """
         self._own = range(users) if own is None else own
         self._clock = clock
         self._gap = (
@@ -76,10 +81,10 @@ class UserRamp:
         self._gap = self._gap if gap_seconds is None else gap_seconds
 
     async def turn(self) -> float | None:
-        """Wait until this request's user may begin; requests are counted in the order of calls.
+        """Wait until the user of the next request may begin; each call is for one request.
 
-        Returns when a user's first request was due, by the clock. Returns None at once for any
-        other request.
+        For the first request of a user, returns the instant at which it was due, by the clock.
+        Returns None at once for any other request.
         """
         if self._begun == len(self._own):
             return None
@@ -151,8 +156,8 @@ def answer_time(
 ) -> AnswerTime | None:
     """Return the mean answer time of a load; None if nothing was answered.
 
-    A warm-up's first request of each user met a cold server. These are left out if at least half as
-    many later requests succeeded.
+    In a warm-up the first request of each user met a cold server. These first requests are left out
+    if at least half as many later requests succeeded.
     """
     rows = list(zip(instants.sent, instants.answered, instants.ok, strict=True))
     later = [answered - sent for sent, answered, ok in rows[users:] if ok]

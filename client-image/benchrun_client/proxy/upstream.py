@@ -41,7 +41,7 @@ class UpstreamRole:
         """Base URLs, each leading to one server; empty until the host name has been resolved."""
 
     async def look_up(self) -> None:
-        """Find all addresses of the name: a headless Service has one for each of its pods.
+        """Find all addresses of the host name: a headless Service has one for each of its pods.
 
         Raises Unreachable if there is none, or fewer than the role must have.
         """
@@ -94,7 +94,7 @@ class InFlightLimit:
 CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 3.0
 """Time after which an idle connection is closed. vLLM closes a connection that was idle for 5 s,
-and a request that meets the closing fails; this is shorter."""
+and a request that meets the closing fails; so this time is shorter."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Largest answer of a prefill server, which may repeat the prompt."""
 # Headers that belong to one hop, or are set anew by the next sender.
@@ -223,7 +223,11 @@ def _unreachable(role: RoleName, url: str, error: Exception) -> Unreachable:
 def passed_on(
     headers: Mapping[str, str], *, with_length: bool = False
 ) -> CIMultiDict[str]:
-    """Return the headers to pass on: those that do not concern one connection only."""
+    """Return the headers without those that belong to a single connection, such as `Connection`.
+
+    Headers that the next sender sets anew, such as `Host`, are left out, too. Content-Length is
+    kept only if `with_length`.
+    """
     dropped = (
         _OF_ONE_CONNECTION
         if with_length

@@ -45,7 +45,7 @@ _ACRONYMS = {
 def json_name(name: str) -> str:
     """Return the name of a field in JSON: `maxConcurrency` for `max_concurrency`.
 
-    Acronyms stay whole.
+    Known acronyms are in capitals: `ignoreEOS` for `ignore_eos`.
     """
     return _ACRONYMS.get(name) or to_camel(name)
 

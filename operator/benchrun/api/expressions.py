@@ -400,7 +400,10 @@ def _literal(token: _Token) -> _Node:
         return _constant("double", float(token.text))
     value = int(token.text)
     if value > _LARGEST:
-        raise _error(token.at, "the number is too large: write it as a double")
+        raise _error(
+            token.at,
+            "the number is too large for an integer: write it with a decimal point, such as 2.0",
+        )
     return _constant("int", value)
 
 

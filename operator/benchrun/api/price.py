@@ -49,11 +49,11 @@ class Price(StatusModel):
         if self.repeats is not None and self.repeats > 1:
             repeats = f"{about(self.repeats)} repeats"
             if self.requests is None:
-                parts.append(f"{repeats} a side")
+                parts.append(f"{repeats} on each side")
             else:
                 parts[-1] += f" in {repeats}"
         if self.servers is not None:
-            parts.append(f"{about(self.servers)} fresh servers a side")
+            parts.append(f"{about(self.servers)} fresh servers on each side")
         if self.minutes is not None:
             parts.append(f"{about(self.minutes)} min")
         if self.gpu_seconds is not None:

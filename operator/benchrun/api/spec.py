@@ -204,9 +204,9 @@ class BenchmarkRunSpec(SpecModel):
         Rule(
             cel=f"self.measurement.cachePolicy != 'Isolate' || self.workloads.all(w, {SENT_ONCE})",
             message=(
-                "with cachePolicy Isolate every prompt is sent only once, but dataset.random.seed, "
-                "dataset.shareGPT.seed and dataset.texts.order: File send the same prompts in "
-                "every stage: leave these fields out, or set cachePolicy: Share or Reset"
+                "cachePolicy Isolate sends every prompt only once, but a workload repeats its "
+                "prompts in every stage: leave out dataset.random.seed, dataset.shareGPT.seed and "
+                "dataset.texts.order: File, or set cachePolicy Share or Reset"
             ),
             path=".measurement.cachePolicy",
         ),
@@ -217,7 +217,7 @@ class BenchmarkRunSpec(SpecModel):
             ),
             message=(
                 "load.search confirms a load with new prompts: set cachePolicy Isolate or Reset, "
-                "and no random.seed, shareGPT.seed or texts.order File"
+                "and leave out random.seed, shareGPT.seed and texts.order: File"
             ),
             path=".measurement.cachePolicy",
         ),
@@ -257,14 +257,14 @@ class BenchmarkRunSpec(SpecModel):
                 "!has(self.model.source.hub.cacheClaim) || "
                 "self.model.source.hub.cacheClaim == ''"
             ),
-            message="cacheClaim needs a server that the run starts; with endpoint remove it",
+            message="with endpoint, remove cacheClaim: it needs a server that the run starts",
             path=".model.source.hub.cacheClaim",
         ),
         *_DEVELOPMENT_MODES,
         *_RESETS_MISSING,
         Rule(
             cel="!has(self.offline) || self.workloads.all(w, !has(w.request))",
-            message="request needs a server: with offline, remove it",
+            message="request needs a server: with offline, remove request",
             path=".workloads",
         ),
         *_UNHEARD,

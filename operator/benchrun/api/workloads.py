@@ -57,7 +57,7 @@ class Search(base.SpecModel):
         ),
         base.Rule(
             cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)",
-            message="from must be below to",
+            message="from must be a smaller number than to",
         ),
     )
     axis: Literal["RequestRate", "Concurrency"] = Field(
@@ -177,7 +177,8 @@ WORKLOAD_RULES = (
             "size(self.objectives) > 0)"
         ),
         message=(
-            "load.search looks for the highest load that meets the objectives: set at least one"
+            "load.search looks for the highest load that meets the objectives: set at least one "
+            "objective"
         ),
         path=".objectives",
     ),

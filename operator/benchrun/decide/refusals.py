@@ -72,15 +72,19 @@ def diagnose_refusal(
 
 
 def refusal(state: RunState) -> Diagnosis | None:
-    """Diagnose the object that is refused now, with the time limit applied; None if no object is.
+    """Diagnose the object that the API server refuses now; None if it refuses none.
 
-    A refused record never ends the run: measurements are not dropped because they can't be stored.
+    The diagnosis is terminal once the time limit after which a refusal ends the run has passed. A
+    refused record never ends the run: measurements are not dropped because they can't be stored.
     """
     return with_patience(state, refused_now(state))
 
 
 def refused_now(state: RunState) -> Diagnosis | None:
-    """Diagnose the object that is refused now, without a time limit; None if no object is."""
+    """Diagnose the object that the API server refuses now; None if it refuses none.
+
+    Unlike `refusal`, this does not apply the time limit after which a refusal ends the run.
+    """
     if (refused := state.collected.refused_object) is None:
         return None
     found = diagnose_refusal(
@@ -150,7 +154,7 @@ def unmade_pods(state: RunState) -> tuple[PodsRefused, ...]:
 
 
 def unmade_at(state: RunState) -> tuple[datetime, ...]:
-    """Return when to query why pods are not made, since no watch event tells.
+    """Return when to query why pods are not made, because no watch event says why.
 
     This includes the Job that this reconcile is about to create: if its pods are refused, there is
     no watch event of the Job at all.

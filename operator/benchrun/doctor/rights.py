@@ -83,8 +83,9 @@ def _namespace(answers: ApiAnswers, namespace: str) -> Iterator[CheckLine]:
         yield warning(
             "mesh",
             subject=subject,
-            sentence=f"a service mesh adds proxies to its pods ({', '.join(meshes)}): they are "
-            "part of every latency, and a sidecar that does not end keeps the client's Job running",
+            sentence="pods in this namespace get proxies from a service mesh "
+            f"({', '.join(meshes)}): the proxies add to every latency, and a sidecar that does not "
+            "end keeps the client's Job running",
             remedy="Use a namespace without a mesh.",
         )
 
@@ -157,7 +158,7 @@ def _mine(answers: ApiAnswers, query: ApiQuery, namespace: str) -> CheckLine:
         "rights",
         subject=subject,
         sentence=f"you may not create {names.PLURAL} in namespace {namespace}",
-        remedy="Ask for the ClusterRole edit there.",
+        remedy=f"Ask an administrator for the ClusterRole edit in namespace {namespace}.",
     )
 
 
@@ -173,7 +174,7 @@ def _theirs(
         return problem(
             "operator-rights",
             subject=subject,
-            sentence=f"it may not create {', '.join(lacking)} in namespace {namespace}",
+            sentence=f"the operator may not create {', '.join(lacking)} in namespace {namespace}",
             remedy="Install the chart with these rights (docs/install.md).",
         )
     if unknown := [what for what, given in allowed.items() if given is None]:
@@ -187,5 +188,5 @@ def _theirs(
     return ok(
         "operator-rights",
         subject=subject,
-        sentence=f"it may create {', '.join(allowed)} in namespace {namespace}",
+        sentence=f"the operator may create {', '.join(allowed)} in namespace {namespace}",
     )

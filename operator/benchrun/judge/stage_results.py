@@ -70,7 +70,7 @@ def stage_results(
 ) -> list[StageResult]:
     """Return the measured stages of a load point, in order of repeats.
 
-    `found` has the findings of the load point. `samples` has those of all servers.
+    `found` has the findings of the load point, `samples` the samples of all servers.
     """
     hidden = _hidden(found)
     return [
@@ -215,7 +215,7 @@ def _latencies(
 def _unbounded(
     samples: measure.Samples, percentiles: Iterable[str]
 ) -> Mapping[str, Sequence[str]]:
-    """Return, for each latency, the percentiles that it has too few requests to bound."""
+    """Return, for each latency, the percentiles that its sample is too small to bound."""
     levels = tuple(percentiles)
     return {
         name: [level for level in levels if not is_bounded(sample, float(level))]
@@ -228,7 +228,7 @@ def _uncertain(
     percentiles: Sequence[str],
     metrics: Mapping[str, float | None],
 ) -> list[str]:
-    """Return the keys of the measured percentiles that so few requests can't bound."""
+    """Return the keys in `metrics` of the measured percentiles that are `unbounded`."""
     keys = [
         f"p{measure.percentile_word(percentile)}_{latency}_ms"
         for latency, levels in unbounded.items()

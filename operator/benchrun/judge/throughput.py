@@ -72,8 +72,8 @@ def throughputs(
 def kept_up(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> bool:
     """Return whether an open loop was served as fast as it arrived.
 
-    It was if there is no finding of a growing queue and, while requests arrived, the answers fell
-    short of them by no more than a threshold and chance allow.
+    It was if there is no finding of a growing queue and, while requests arrived, the answers were
+    fewer than the arrivals by at most what a threshold or chance allows, whichever is more.
     """
     if any(
         f.code is Code.NOT_STEADY_STATE
@@ -128,8 +128,9 @@ def _arriving(stage: StageFacts) -> Plateau | None:
 def common(rows: Sequence[Result]) -> ThroughputOf | None:
     """Return from which part of a stage the throughputs of these rows are compared.
 
-    Return Arrivals if all servers kept up, Plateau if all rows have one, otherwise Stage. Return
-    None if a row does not say; then whole stages are compared.
+    Return Arrivals if all servers kept up, Plateau if every row has a throughput of the steady
+    part, otherwise Stage. Return None if a row does not say from which part its throughput is
+    taken; then whole stages are compared.
     """
     found = {row.throughput_of for row in rows}
     if None in found:
@@ -142,9 +143,11 @@ def common(rows: Sequence[Result]) -> ThroughputOf | None:
 def compared_figure(
     row: Result, key: str, *, among: Sequence[Result]
 ) -> float | None:
-    """Return a figure of a row, by its key in `metrics`.
+    """Return a figure of a row, by its key in `metrics`, to compare it with the rows of `among`.
 
-    It is taken from the same part of the stage as in all rows of `among`.
+    It is the figure of the steady part if every row of `among` has one, otherwise the figure of
+    whole stages. If all servers kept up (`common` returns Arrivals), a throughput is that of the
+    row's own steady part, or of whole stages where the row has none, as with a trace.
     """
     alike = (
         common(among) in ("Plateau", "Arrivals")

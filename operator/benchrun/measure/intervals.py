@@ -15,14 +15,17 @@ from benchrun.measure.request_figures import Samples, percentile_word, rounded
 
 
 class Intervals(NamedTuple):
-    """The intervals of percentiles by their keys in `metrics`, and percentiles that have none."""
+    """Confidence intervals of percentiles, and percentiles that are not reliable.
+
+    A percentile is named by its key in `metrics`. An unreliable one may have an interval, too.
+    """
 
     intervals: dict[str, list[float]]
     """Lower and upper bound in milliseconds, with five significant digits."""
     uncertain: list[str]
-    """Percentiles that were measured, but not long enough to rely on them."""
+    """Percentiles that were measured, but with too few requests or too briefly to be reliable."""
     needed: dict[str, Needed]
-    """What would make an uncertain percentile reliable, where it is known."""
+    """What would make an uncertain percentile reliable, where that is known."""
 
 
 def percentile_intervals(

@@ -631,8 +631,9 @@ def diagnose_server(
 ) -> Diagnosis | None:
     """Diagnose what is wrong with the server; return None if nothing is.
 
-    `log_tail` is the end of the failed container's log, once it has been fetched. `refused` is the
-    refusal of pods that events report. It is old, and ignored, if all `wanted` pods exist.
+    `log_tail` is the end of the failed container's log, once it has been fetched. `refused` is why
+    pods could not be created, according to events. It is ignored as outdated if all `wanted` pods
+    exist.
     """
     listed = list(pods)
     found = diagnosis_of(listed, engine, SERVER_CHECKS, log_tail=log_tail)
@@ -706,8 +707,8 @@ def diagnose_client(
 ) -> Diagnosis | None:
     """Diagnose what is wrong with the client; return None if nothing is.
 
-    `refused` is the refusal of pods that events report. It is old, and ignored, if all `wanted`
-    pods exist.
+    `refused` is why pods could not be created, according to events. It is ignored as outdated if
+    all `wanted` pods exist.
     """
     listed = list(pods)
     if (

@@ -90,14 +90,14 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
         return [
             error(
                 field,
-                f"{deadline} s are too short, because the stages take at least {least} "
-                "s; the run would end before all is measured. Raise it",
+                f"{deadline} s are too short: the stages take at least {least} s, so the run "
+                "would end before everything is measured. Raise the deadline",
             )
         ]
     if least + volume.warmup_seconds > deadline:
         text = (
             f"{deadline} s may be too short: the stages take at least {least} s, and "
-            f"the warm-up up to {volume.warmup_seconds} s. Raise it"
+            f"the warm-up up to {volume.warmup_seconds} s. Raise the deadline"
         )
         return [warning(field, text)]
     return []
@@ -303,11 +303,14 @@ def _auto(spec: BenchmarkRunSpec) -> list[Remark]:
         )
         remarks.append(warning("spec.budget.requests", text))
     if spec.budget.gpu_seconds is not None and not gpus(spec):
-        text = "the run has no GPU, so this never ends: set requests or seconds"
+        text = "the run has no GPU, so it never uses up GPU seconds: set requests or seconds"
         remarks.append(warning("spec.budget.gpuSeconds", text))
     deadline = spec.run_deadline_seconds
     if deadline and (spec.budget.seconds or 0) > deadline:
-        text = f"runDeadlineSeconds ({deadline}) ends the run before; raise it, or lower this"
+        text = (
+            f"runDeadlineSeconds ({deadline}) ends the run before the budget does: raise "
+            "runDeadlineSeconds, or lower budget.seconds"
+        )
         remarks.append(warning("spec.budget.seconds", text))
     return remarks
 

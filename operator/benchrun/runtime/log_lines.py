@@ -31,7 +31,10 @@ def concerns_stage(stage: str | None) -> None:
 
 
 def fields_of(record: logging.LogRecord) -> Mapping[str, str]:
-    """Return the fields for the object that an entry concerns; Kopf's own entries name it."""
+    """Return the log fields that name the object a log entry is about.
+
+    Kopf's own entries carry the object; for all others it is the one being worked on (`_fields`).
+    """
     ref = getattr(record, "k8s_ref", None)
     if not isinstance(ref, Mapping) or ref.get("kind") not in _FIELD:
         return _fields.get()

@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 # seconds after a conflict: by then the watch is usually up to date
 RETRY_SECONDS = 0.5
 LONGEST_CONFLICT_SECONDS = 4.0
-"""Most seconds until a retry after repeated conflicts, since the API server answers."""
+"""Most seconds until a retry after repeated conflicts: few, because the API server answers."""
 # how often an object that the API server refused is retried, without an event
 REFUSED_RETRY_SECONDS = 15.0
 MOST_FAILURES = 5
@@ -89,7 +89,8 @@ class Reconciler(ABC, Generic[D, M]):
     async def look_at(self, key: Key, declared: D) -> float | None:
         """Reconcile an existing object.
 
-        Returns the seconds until the next time without an event, or None.
+        Returns the seconds until the next reconcile if no event comes before; None: only an event
+        leads to the next one.
         """
 
     @abstractmethod
@@ -102,7 +103,8 @@ class Reconciler(ABC, Generic[D, M]):
     async def clear(self, key: Key, declared: D | None) -> list[ClusterError]:
         """Delete or cancel everything that runs for earlier objects of this name.
 
-        Return the errors. It may read the object from the API server into the index.
+        Return the errors. An implementation may first read the current object of this name from the
+        API server, and store it in the index.
         """
         return []
 
@@ -139,7 +141,7 @@ class Reconciler(ABC, Generic[D, M]):
     async def guard(
         self, key: Key, make_pass: Callable[[], Awaitable[float | None]]
     ) -> float | None:
-        """Run `make_pass` and return the seconds until the next time without an event, or None.
+        """Run `make_pass` and return its result: see `look_at`.
 
         Raises Later for an error of the API server, to be retried.
         """

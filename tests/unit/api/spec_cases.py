@@ -808,7 +808,7 @@ REFUSED: dict[str, Refused] = {
             _LOAD: {"requestRates": ["inf"]},
             f"{_REQUEST}.priority": 1,
         },
-        "with offline, remove it",
+        "with offline, remove request",
     ),
     "burstiness 0": Refused(
         f"{_AT}.load.burstiness", {f"{_LOAD}.burstiness": "0"}, "must be above 0"
@@ -994,7 +994,7 @@ REFUSED: dict[str, Refused] = {
     "search from where it ends": Refused(
         f"{_AT}.load.search",
         {_LOAD: searching(to="1.0"), "objectives": _P90},
-        "from must be below to",
+        "from must be a smaller number than to",
     ),
     "search for half a user": Refused(
         f"{_AT}.load.search",
@@ -1324,7 +1324,7 @@ REFUSED: dict[str, Refused] = {
             "endpoint": {"url": "http://llm"},
             "model.source": {"hub": {"cacheClaim": "models"}},
         },
-        "cacheClaim needs a server that the run starts",
+        "with endpoint, remove cacheClaim",
     ),
     "claim for the model with a capital": Refused(
         "spec.model.source.hub.cacheClaim",

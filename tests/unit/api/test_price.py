@@ -14,10 +14,10 @@ from benchrun.api import Price
             Price(requests=640, repeats=13, minutes=4.23, gpu_seconds=507.6),
             "640 requests in 13 repeats, 4.2 min, 510 GPU-seconds",
         ),
-        (Price(repeats=12), "12 repeats a side"),
+        (Price(repeats=12), "12 repeats on each side"),
         (
             Price(servers=7, minutes=0.04),
-            "7 fresh servers a side, 0.04 min",
+            "7 fresh servers on each side, 0.04 min",
         ),
         (Price(gpu_seconds=1_234_567), "1,200,000 GPU-seconds"),
     ],

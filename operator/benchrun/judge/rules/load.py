@@ -88,8 +88,8 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
 
     The mean is taken from when the requests in flight first reach the number of users until the
     last request is sent. A user who thinks has no request in flight, so think times lower the
-    expected mean. They also vary it by chance, by a relative error of at most 1 / sqrt(number of
-    requests), which is that of exponential think times.
+    expected mean. By chance, think times also vary the mean. The relative error is at most
+    1 / sqrt(number of requests), as with exponential think times.
     """
     users = stage.expected_in_flight
     thresholds = stage.thresholds
@@ -230,8 +230,8 @@ def users_in_step(stage: StageFacts) -> Found:
     """Find users of a closed loop who send in bursts.
 
     The prompts of a burst wait for each other. Two things must hold on the plateau: requests begin
-    within a small share of a round (mean E2EL plus think time), and TTFT differs among them by a
-    factor, as it does between the first and the last prompt of a burst.
+    within a small share of a round (mean E2EL plus think time), and TTFT differs among these
+    requests by a factor, as it does between the first and the last prompt of a burst.
     """
     where = stage.plateau
     users = stage.load.cap or 0
@@ -277,13 +277,16 @@ def users_in_step(stage: StageFacts) -> Found:
 def share_of_round(
     stage: StageFacts, where: Plateau, started: Sequence[int]
 ) -> float | None:
-    """Return within which share of a round requests begin; None if the plateau is too short.
+    """Return the share of a round in which requests begin; None if the plateau is too short.
 
-    A round is mean E2EL plus think time. The share is 1 if requests begin independently or in
-    turns, and 1 / `PARTS_A_ROUND` if all begin together. The method is to count requests in short
-    equal parts of the plateau. If they begin independently (Poisson), the counts have a squared
-    coefficient of variation of 1 / mean. If they begin within a share of each round, it is larger
-    by 1 / share - 1.
+    A round is the time from one request of a user to the next: mean E2EL plus mean think time. The
+    share is 1 if requests begin independently or in turns, and 1 / `PARTS_A_ROUND` if all requests
+    of a round begin together.
+
+    The plateau is cut into `PARTS_A_ROUND` equal parts a round, and the requests that begin in each
+    part are counted. If requests begin independently (Poisson), the squared coefficient of
+    variation of these counts is 1 / mean. If requests begin only in a share of each round, it is
+    larger by 1 / share - 1.
     """
     round_us = fmean(stage.requests.e2el_us[i] for i in started) if started else 0.0
     round_us += 1e6 * stage.load.mean_think_seconds
