@@ -42,6 +42,7 @@ _BUILT_IN = {
     "size": "len",
     "double": "float",
     "int": "int",
+    "string": "str",
     "sum": "sum",
     "max": "max",
 }

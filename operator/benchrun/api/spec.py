@@ -71,7 +71,10 @@ _EACH_RATE = f"{_RATES}.map(r, r.matches({NUMBER}) && r != 'inf' ? double(r) : 0
 _HIGHEST = f"(has({_SEARCH}) && {_SEARCH}.to.matches({NUMBER}) ? double({_SEARCH}.to) : 0.0)"
 _BY_DURATION = "double(has(w.durationSeconds) ? w.durationSeconds : 0)"
 # The budget bounds what Auto takes.
-_LEAST_REPEATS = f"(self.repeats == '{AUTO}' ? 1 : int(self.repeats))"
+# A word is refused by its pattern; the API server evaluates rules all the same.
+_LEAST_REPEATS = (
+    "(string(self.repeats).matches('^[0-9]+$') ? int(self.repeats) : 1)"
+)
 _REPEATS = f"double(has({_SEARCH}) ? {_SEARCH}.maxRepeats : {_LEAST_REPEATS})"
 # An empty list is refused by its bound; max() would fail on it, and say so beside that.
 _LOAD_POINT_REQUESTS = (

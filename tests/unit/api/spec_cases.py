@@ -1160,17 +1160,17 @@ REFUSED: dict[str, Refused] = {
     "prompts sent again in isolation": Refused(
         "spec.measurement.cachePolicy",
         {_FILE: {"random": {"generator": "VLLM", "seed": 0}}},
-        "set cachePolicy: Share or Reset",
+        "set cachePolicy Share or Reset",
     ),
     "rows of vLLM's sampler in isolation": Refused(
         "spec.measurement.cachePolicy",
         {_FILE: {"shareGPT": {"file": FILE, "seed": 42}}},
-        "set cachePolicy: Share or Reset",
+        "set cachePolicy Share or Reset",
     ),
     "the first texts of a file in isolation": Refused(
         "spec.measurement.cachePolicy",
         {_FILE: {"texts": {"file": FILE, "column": "review", "order": "File"}}},
-        "set cachePolicy: Share or Reset",
+        "set cachePolicy Share or Reset",
     ),
     "a search with prompts that were sent before": Refused(
         "spec.measurement.cachePolicy",

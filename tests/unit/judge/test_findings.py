@@ -159,6 +159,9 @@ def test_a_sentence_is_cut_at_a_thousand_bytes() -> None:
     assert entry.sentence.endswith("…")
 
 
+FOUND = [code for code in Code if code != Code.NOT_CHECKED]
+
+
 def test_many_findings_keep_their_sentences_and_lose_their_words_from_the_end() -> (
     None
 ):
@@ -166,12 +169,12 @@ def test_many_findings_keep_their_sentences_and_lose_their_words_from_the_end() 
     found = aggregate(
         [
             StageFinding(code, "Suspect", f"{'a' * 60}/r1", evidence)
-            for code in list(Code)
+            for code in FOUND
         ]
     )
     explained = [bool(each.meaning) for each in found]
     assert explained == sorted(explained, reverse=True)
-    assert 0 < explained.count(True) < len(Code)
+    assert 0 < explained.count(True) < len(FOUND)
     assert json_bytes(found, exclude_none=False) <= MAX_FINDINGS_BYTES
     assert found[-1].sentence
 
@@ -182,7 +185,7 @@ def test_where_that_is_not_enough_the_last_lose_their_evidence() -> None:
         "hitPercent": 90.0,
     }
     found = aggregate(
-        [StageFinding(code, "Suspect", "a/r1", evidence) for code in list(Code)]
+        [StageFinding(code, "Suspect", "a/r1", evidence) for code in FOUND]
     )
     kept = within(17_000, found)
     assert json_bytes(kept, exclude_none=False) <= 17_000
