@@ -57,7 +57,8 @@ class Width(SpecModel):
 
 
 _FIXED = f"self.repeats != '{AUTO}'"
-_IS_AUTO = f"self.repeats == '{AUTO}'"
+_IS_WORD = "!string(self.repeats).matches('^[0-9]+$')"
+"""CEL: Auto, or a word that its pattern refuses: no rule need tell it as a second fault."""
 _RATES = "w.load.requestRates"
 _POINTS = f"double({LISTED_POINTS}0)"
 _ONE_REPEAT = (
@@ -74,7 +75,7 @@ AUTO_RULES = (
         path=".budget",
     ),
     Rule(
-        cel=f"!has(self.budget) || {_IS_AUTO}",
+        cel=f"!has(self.budget) || {_IS_WORD}",
         message="budget ends repeats: Auto: set repeats: Auto, or remove budget",
         path=".budget",
     ),
@@ -90,7 +91,7 @@ AUTO_RULES = (
         path=".repeats",
     ),
     Rule(
-        cel=f"{_IS_AUTO} || !has(self.widths) || size(self.widths) == 0",
+        cel=f"{_IS_WORD} || !has(self.widths) || size(self.widths) == 0",
         message="widths are what repeats: Auto measures for: set repeats: Auto, or remove widths",
         path=".widths",
     ),
