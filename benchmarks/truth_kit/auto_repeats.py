@@ -147,7 +147,7 @@ def _run(
         looks=_LOOKS,
     )
     planned = [_stage(repeat) for repeat in range(1, MOST_REPEATS + 1)]
-    here: until_decided.Place | None = until_decided.FIRST
+    here: until_decided.LookPosition | None = until_decided.FIRST
     word: Outcome = "Inconclusive"
     repeats = 0
     while here is not None:
@@ -162,8 +162,8 @@ def _run(
             planned,
             here,
             done=word != "Inconclusive",
-            spent=until_decided.Cost(REQUESTS * repeats, 0.0),
-            costs={"queue/rate=1": until_decided.Cost(REQUESTS, 0.0)},
+            spent=until_decided.StagesCost(REQUESTS * repeats, 0.0),
+            costs={"queue/rate=1": until_decided.StagesCost(REQUESTS, 0.0)},
         )
     fixed = tuple(
         decided(samples[count], PERCENT, limit, error=ERROR).outcome

@@ -241,15 +241,15 @@ class Measuring(StageSender):
         """Measure repeat after repeat, until all load points are done or the budget ends."""
         stages = self._plan.stages
         results = defaultdict[str, list[LoadResult]](list)
-        costs: dict[str, until_decided.Cost] = {}
-        here: until_decided.Place | None = until_decided.FIRST
+        costs: dict[str, until_decided.StagesCost] = {}
+        here: until_decided.LookPosition | None = until_decided.FIRST
         requests = 0
         while here is not None:
             stage = stages[here.number]
             load_point = contract.load_point_of(stage.id)
             prompts = await self._prompts.take(stage)
             began = self._seconds()
-            spent = until_decided.Cost(requests, began)
+            spent = until_decided.StagesCost(requests, began)
             self._prompts.write_ahead(
                 until_decided.may_follow(
                     auto, stages, here, spent=spent, costs=costs
@@ -261,7 +261,7 @@ class Measuring(StageSender):
             done = until_decided.is_look(stage, here) and until_decided.is_done(
                 auto, results[load_point]
             )
-            costs[load_point] = until_decided.Cost(
+            costs[load_point] = until_decided.StagesCost(
                 stage.requests, self._seconds() - began
             )
             log.info("%s: %s", stage.id, "done" if done else "goes on")
@@ -270,7 +270,7 @@ class Measuring(StageSender):
                 stages,
                 here,
                 done=done,
-                spent=until_decided.Cost(requests, self._seconds()),
+                spent=until_decided.StagesCost(requests, self._seconds()),
                 costs=costs,
             )
             probe = contract.Probe(ends_search=here is None)

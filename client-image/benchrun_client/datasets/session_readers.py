@@ -617,7 +617,8 @@ class _WekaTree:
             draft = self._turn(of, parents, max(at - begun, 0.0), where=where)
             ended = max(ended, at + _seconds(of, "api_time", where=where))
             if draft is not None:
-                last, waits = draft.name, []
+                last = draft.name
+                waits = []
 
     def _agent(
         self,
@@ -630,7 +631,8 @@ class _WekaTree:
     ) -> tuple[str, float] | None:
         """Add the turns of an agent; return the last one's name and end, None if it has none."""
         agent = _name(of.get("agent_id", "agent"), "agent_id", where=where)
-        last, ended = parent, parent_ended if parent is not None else at
+        last = parent
+        ended = parent_ended if parent is not None else at
         found: tuple[str, float] | None = None
         before = -math.inf
         for number, value in enumerate(_bounded(of, "requests", where=where)):

@@ -414,7 +414,8 @@ def _of_messages(
     turns: Sequence[TurnOutline],
     places: Sequence[TurnPlace],
 ) -> tuple[PromptRequest, ...]:
-    counter, api = writer.counter, portion.api
+    counter = writer.counter
+    api = portion.api
     rng = random.Random(f"{portion.seed}/begin")
     begin = " ".join(writer.distinct(rng, DISTINCT_WORDS)) + _BETWEEN
     prompts = [begin + in_words(each.said) for each in turns]
@@ -447,7 +448,8 @@ def _of_lengths(
     turns: Sequence[TurnOutline],
     places: Sequence[TurnPlace],
 ) -> tuple[PromptRequest, ...]:
-    api, seed = portion.api, portion.seed
+    api = portion.api
+    seed = portion.seed
     rng = random.Random(seed)
 
     # Only what a prompt begins with must differ from all others.

@@ -19,7 +19,7 @@ from benchrun_client import contract
 from benchrun_client.search.load_results import LoadResult, sample_of
 
 
-class Cost(NamedTuple):
+class StagesCost(NamedTuple):
     """What stages take, or have taken."""
 
     requests: int
@@ -27,7 +27,7 @@ class Cost(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LookPosition:
     """The stage that is measured, and what is known before it."""
 
     number: int  # Position among the plan's stages.
@@ -35,10 +35,10 @@ class Place:
     done: frozenset[str] = frozenset()  # Load points that get no more repeats.
 
 
-FIRST = Place(0, 1)
+FIRST = LookPosition(0, 1)
 
 
-def is_look(stage: contract.Stage, here: Place) -> bool:
+def is_look(stage: contract.Stage, here: LookPosition) -> bool:
     """Return whether the load point of this stage is looked at once it is measured."""
     return stage.repeat == here.until
 
@@ -89,12 +89,12 @@ def _is_narrow(
 def following(
     auto: contract.AutoPlan,
     stages: Sequence[contract.Stage],
-    here: Place,
+    here: LookPosition,
     *,
     done: bool,
-    spent: Cost,
-    costs: Mapping[str, Cost],
-) -> Place | None:
+    spent: StagesCost,
+    costs: Mapping[str, StagesCost],
+) -> LookPosition | None:
     """Return the next stage; None if all load points are done, or the budget ends.
 
     `done` says whether the load point of the stage at `here` is done with it. `spent` is what all
@@ -122,16 +122,16 @@ def following(
         spent,
         [costs[each] for each in costs if each not in closed],
     )
-    return None if until is None else Place(after, until, closed)
+    return None if until is None else LookPosition(after, until, closed)
 
 
 def may_follow(
     auto: contract.AutoPlan,
     stages: Sequence[contract.Stage],
-    here: Place,
+    here: LookPosition,
     *,
-    spent: Cost,
-    costs: Mapping[str, Cost],
+    spent: StagesCost,
+    costs: Mapping[str, StagesCost],
 ) -> tuple[contract.Stage, ...]:
     """Return every stage that may be the next, so that its prompts can be written before."""
     outcomes = (False, True) if is_look(stages[here.number], here) else (False,)
@@ -144,7 +144,10 @@ def may_follow(
 
 
 def _next_look(
-    auto: contract.AutoPlan, repeats: int, spent: Cost, costs: Sequence[Cost]
+    auto: contract.AutoPlan,
+    repeats: int,
+    spent: StagesCost,
+    costs: Sequence[StagesCost],
 ) -> int | None:
     """Return after how many repeats is looked next; None if there is no next look."""
     wanted = next((look for look in auto.looks if look > repeats), None)

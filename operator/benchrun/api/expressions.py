@@ -346,7 +346,8 @@ class _Parser:
         if token.text not in self._environment.figures:
             raise self._unexpected("a figure, such as has(metrics.p99_ttft_ms)")
         self._place += 1
-        name, key = token.text, self._figure_name(token.text)
+        name = token.text
+        key = self._figure_name(name)
 
         def is_there(values: Values) -> bool:
             figures = values[name]

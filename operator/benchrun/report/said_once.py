@@ -10,7 +10,7 @@ _SPAN = "# to #"
 """Two numbers that are a range by themselves: "from 2 to 3 to 8 to 9" can't be read."""
 
 
-class Said(NamedTuple):
+class ExplainedRow(NamedTuple):
     """An explanation of a load point."""
 
     load_point: str
@@ -40,9 +40,9 @@ class Said(NamedTuple):
         return self.what, self.word, told, words
 
 
-def said_once(every: Sequence[Said]) -> list[Said]:
+def said_once(every: Sequence[ExplainedRow]) -> list[ExplainedRow]:
     """Return each explanation once, with all its load points, in the order of the first of them."""
-    groups: dict[tuple[object, ...], list[Said]] = {}
+    groups: dict[tuple[object, ...], list[ExplainedRow]] = {}
     for each in every:
         groups.setdefault(each.key, []).append(each)
     return [

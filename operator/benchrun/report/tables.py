@@ -13,7 +13,7 @@ from benchrun.api.sweep import SweepRow
 from benchrun.measure import ANSWERED_PERCENT, CACHED_BY_ANSWERS, sum_of_known
 from benchrun.names import ROLE_DECODE, ROLE_GATEWAY, ROLE_PROXY
 from benchrun.observe import untrusted_json as raw
-from benchrun.report.said_once import Said, said_once
+from benchrun.report.said_once import ExplainedRow, said_once
 
 ABSENT = "-"  # Shown where nothing was measured: never 0.
 UNCERTAIN = "?"
@@ -588,7 +588,7 @@ def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> R
     every = [said for row in status.results for said in _explained(row, wide=wide)]
     if (profile := status.profile) is not None:
         every.append(
-            Said(
+            ExplainedRow(
                 str(profile.evidence.get("workload", "")),
                 "profile",
                 profile.limit,
@@ -599,16 +599,16 @@ def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> R
     return Rows(EXPLANATION_HEADERS, tuple(each[:4] for each in said_once(every)))
 
 
-def _explained(row: api.Result, *, wide: bool) -> Iterable[Said]:
+def _explained(row: api.Result, *, wide: bool) -> Iterable[ExplainedRow]:
     at = row.load_point
     if (why := row.waiting) and why.reason != "None":
-        yield Said(at, "waiting", why.reason, why.sentence, why.evidence)
+        yield ExplainedRow(at, "waiting", why.reason, why.sentence, why.evidence)
     if (limit := row.bottleneck) and limit.limit != "None":
-        yield Said(at, "limit", limit.limit, limit.sentence, limit.evidence)
+        yield ExplainedRow(at, "limit", limit.limit, limit.sentence, limit.evidence)
     for each in row.explanations:
         if wide or each.answer != "Noise":
             what = _QUESTIONS[each.question]
-            yield Said(at, what, each.answer, each.sentence, each.evidence)
+            yield ExplainedRow(at, what, each.answer, each.sentence, each.evidence)
 
 
 def repeat_rows(status: api.BenchmarkRunStatus) -> Rows:

@@ -1,13 +1,13 @@
 """Equal explanations are said once, with the range of their numbers and no other change."""
 
 import pytest
-from benchrun.report.said_once import Said, said_once, with_ranges
+from benchrun.report.said_once import ExplainedRow, said_once, with_ranges
 
 
 def said(
     load_point: str, sentence: str, word: str = "Noise", **evidence: float | str
-) -> Said:
-    return Said(load_point, "true run", word, sentence, evidence)
+) -> ExplainedRow:
+    return ExplainedRow(load_point, "true run", word, sentence, evidence)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,9 @@ def test_what_differs_only_in_numbers_is_said_once_of_all_its_load_points() -> N
         ),
     ],
 )
-def test_what_differs_in_words_is_said_each(two: tuple[Said, Said]) -> None:
+def test_what_differs_in_words_is_said_each(
+    two: tuple[ExplainedRow, ExplainedRow],
+) -> None:
     assert said_once(two) == list(two)
 
 

@@ -22,8 +22,8 @@ from benchrun_client.contract import (
 from benchrun_client.search.load_results import LoadResult, result_of
 from benchrun_client.search.until_decided import (
     FIRST,
-    Cost,
-    Place,
+    LookPosition,
+    StagesCost,
     following,
     is_done,
     is_look,
@@ -69,18 +69,18 @@ def walked(
     seconds: float = 1.0,
 ) -> list[Stage]:
     """Return the stages that are measured if a load point is decided from so many repeats on."""
-    here: Place | None = FIRST
+    here: LookPosition | None = FIRST
     measured: list[Stage] = []
-    costs: dict[str, Cost] = {}
+    costs: dict[str, StagesCost] = {}
     while here is not None:
         now = planned[here.number]
         load_point = load_point_of(now.id)
-        spent = Cost(100 * len(measured), seconds * len(measured))
+        spent = StagesCost(100 * len(measured), seconds * len(measured))
         foreseen = may_follow(asked, planned, here, spent=spent, costs=costs)
         measured.append(now)
-        costs[load_point] = Cost(now.requests, seconds)
+        costs[load_point] = StagesCost(now.requests, seconds)
         done = is_look(now, here) and now.repeat >= done_after.get(load_point, 99)
-        spent = Cost(100 * len(measured), seconds * len(measured))
+        spent = StagesCost(100 * len(measured), seconds * len(measured))
         here = following(asked, planned, here, done=done, spent=spent, costs=costs)
         if here is not None and len(costs) == len(
             {load_point_of(s.id) for s in planned}
