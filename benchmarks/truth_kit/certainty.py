@@ -9,7 +9,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from random import Random
 from statistics import median
 
@@ -37,6 +36,8 @@ NEARLY_CONSTANT_US = 50_000.0
 
 Values = Mapping[str, list[float]]
 """Values by latency, in microseconds, in order of sending."""
+Percentiles = Mapping[tuple[str, int], float]
+"""True values by latency and percentile, in microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,7 @@ class Setting:
 @dataclass(frozen=True, slots=True)
 class _Task:
     setting: Setting
+    truth: Percentiles
     seed: int
     load_points: int
 
@@ -232,18 +234,25 @@ def measured(
 
 
 def _tasks(scale: float) -> Iterator[_Task]:
-    for server in SERVERS:
+    for server, truth in truths_of(SERVERS).items():
         for count, repeats in SIZES:
             wanted = STAGES[count] if repeats == 1 else REPEATED_STAGES
             points = max(1, round(scale * wanted))
             for seed in range(-(-points // CHUNK)):
                 yield _Task(
-                    Setting(server, count, repeats), seed, min(CHUNK, points)
+                    Setting(server, count, repeats),
+                    truth,
+                    seed,
+                    min(CHUNK, points),
                 )
 
 
-@cache
-def truth_of(server: Server) -> Mapping[tuple[str, int], float]:
+def truths_of(servers: Sequence[Server]) -> Mapping[Server, Percentiles]:
+    """Return the true percentiles of each server."""
+    return dict(zip(servers, spread(truth_of, servers), strict=True))
+
+
+def truth_of(server: Server) -> Percentiles:
     """Return the true percentiles of a server's latencies, by latency and percentile."""
     stage = server.stage(TRUTH_REQUESTS, Random(f"truth {server.name}"))
     ordered = {figure: sorted(stage.values[figure]) for figure in server.figures}
@@ -256,7 +265,6 @@ def truth_of(server: Server) -> Mapping[tuple[str, int], float]:
 
 def _chunk(task: _Task) -> tuple[Tally, list[float]]:
     setting = task.setting
-    truth = truth_of(task.setting.server)
     tally: Tally = Counter()
     widths: list[float] = []
     for number in range(task.load_points):
@@ -273,7 +281,7 @@ def _chunk(task: _Task) -> tuple[Tally, list[float]]:
         ]
         for figure in setting.server.figures:
             values = [stage.values[figure] for stage in stages]
-            widths += _count(tally, shapes, values, figure, truth)
+            widths += _count(tally, shapes, values, figure, task.truth)
     return tally, widths
 
 
@@ -282,7 +290,7 @@ def _count(
     shapes: Sequence[StageShape],
     values: Sequence[list[float]],
     figure: str,
-    truth: Mapping[tuple[str, int], float],
+    truth: Percentiles,
 ) -> Iterator[float]:
     """Count the words at every limit, and yield the width of the p95's interval, if it is given.
 

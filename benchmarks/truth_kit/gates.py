@@ -24,9 +24,9 @@ QUESTIONS = (5, 20, 30)
 DESIGNS = ((3, 5), (5, 5), (5, 20), (5, 30), (8, 30))
 """Servers a side and number of questions; their power is reported and tried."""
 CORRELATIONS = (0.0, 0.6)
-COMPARISONS = 1200
-"""Comparisons per setting. A share of 5 % has a standard error of 0.6 points, one of 80 % of
-1.2."""
+COMPARISONS = 800
+"""Comparisons per setting. A share of 5 % has a standard error of 0.8 points, one of 80 % of
+1.4."""
 CHUNK = 100
 TYPICAL: dict[ComparedMetric, float] = {
     "OutputThroughput": 1200.0, "RequestThroughput": 9.4, "TotalTokenThroughput": 10_800.0,

@@ -27,8 +27,11 @@ from truth_kit.spread import spread
 FIGURES = ("mean", "p50", "p95", "p99")
 LATENCIES = ("ttft", "tpot", "e2el")
 TRUTH_REQUESTS = 300_000
-TRUTH_CHAINS = 6
-"""Servers whose figures are the truth of a load, on average."""
+TRUTH_CHAINS = (3, 6)
+"""Servers whose figures are the truth of a load, on average: at first, and where a figure is then
+not known to `TRUTH_ERROR_PERCENT`."""
+TRUTH_ERROR_PERCENT = 0.4
+"""Standard error of a truth that is small beside the errors of rows."""
 POINTS = (32, 64, 128, 256, 512)
 """Load points of a setting: from one number to the next while a figure is not decided."""
 LIMIT = 0.05
@@ -158,27 +161,40 @@ def measured(
 
 def _truths() -> tuple[Mapping[Load, Figures], Error]:
     """Return the truth of each load, and the figure that is known least."""
-    loads = list(dict.fromkeys(setting.load for setting in _settings()))
-    chains = [
-        _Chain(load, number) for load in loads for number in range(TRUTH_CHAINS)
-    ]
-    found = defaultdict[Load, list[Figures]](list)
-    for chain, figures in zip(chains, spread(_long_run, chains), strict=True):
-        found[chain.load].append(figures)
-    truths = {}
-    errors = []
-    for load, runs in found.items():
-        of_load = {key: [run[key] for run in runs] for key in runs[0]}
-        truths[load] = {key: fmean(values) for key, values in of_load.items()}
-        for key, values in of_load.items():
-            scatter = (
-                stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-            )
-            if key.startswith(FIGURES):
-                errors.append(
-                    Error(0.0, 100 * scatter / fmean(values), f"{load} {key}")
-                )
+    runs = defaultdict[Load, list[Figures]](list)
+    wanted = list(dict.fromkeys(setting.load for setting in _settings()))
+    for before, until in pairwise((0, *TRUTH_CHAINS)):
+        chains = [
+            _Chain(load, number)
+            for load in wanted
+            for number in range(before, until)
+        ]
+        for chain, figures in zip(chains, spread(_long_run, chains), strict=True):
+            runs[chain.load].append(figures)
+        wanted = [
+            load
+            for load in wanted
+            if _known_least(load, runs[load]).standard_error > TRUTH_ERROR_PERCENT
+        ]
+    truths = {
+        load: {key: fmean(run[key] for run in own) for key in own[0]}
+        for load, own in runs.items()
+    }
+    errors = (_known_least(load, own) for load, own in runs.items())
     return truths, max(errors, key=lambda error: error.standard_error)
+
+
+def _known_least(load: Load, runs: Sequence[Figures]) -> Error:
+    """Return the figure of a load that differs most between its long runs."""
+    errors = []
+    for key in runs[0]:
+        if key.startswith(FIGURES):
+            values = [run[key] for run in runs]
+            scatter = stdev(values) / math.sqrt(len(values))
+            errors.append(
+                Error(0.0, 100 * scatter / fmean(values), f"{load} {key}")
+            )
+    return max(errors, key=lambda error: error.standard_error)
 
 
 def _long_run(chain: _Chain) -> Figures:

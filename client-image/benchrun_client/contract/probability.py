@@ -40,20 +40,17 @@ def regularized_beta(a: float, b: float, x: float) -> float:
 
 def _fraction(a: float, b: float, x: float) -> float:
     """Return the continued fraction of the incomplete beta function, by Lentz's method."""
-
-    def off_zero(value: float) -> float:
-        return value if abs(value) > _TINY else _TINY
-
+    # No term may be zero. One that begins with 1 is zero or at least 1e-16, never a little above 0.
     numerator = 1.0
-    denominator = 1.0 / off_zero(1.0 - (a + b) * x / (a + 1))
+    denominator = 1.0 / (1.0 - (a + b) * x / (a + 1) or _TINY)
     value = denominator
     for m in range(1, _MAX_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         step = 1.0
         for coefficient in (even, odd):
-            denominator = 1.0 / off_zero(1.0 + coefficient * denominator)
-            numerator = off_zero(1.0 + coefficient / numerator)
+            denominator = 1.0 / (1.0 + coefficient * denominator or _TINY)
+            numerator = 1.0 + coefficient / numerator or _TINY
             step = denominator * numerator
             value *= step
         if abs(step - 1.0) < _CONVERGED:

@@ -1,7 +1,7 @@
 """What the benchmark of `repeats: Auto` says of runs whose outcome is given."""
 
 from benchrun_client.contract import Outcome
-from truth_kit import auto_repeats
+from truth_kit import auto_repeats, certainty
 from truth_kit.auto_repeats import Run, Setting, figures, ideal_repeats, simulated
 
 
@@ -34,7 +34,8 @@ def test_costs_are_held_against_the_ideal_and_words_against_the_truth() -> None:
 
 def test_a_far_limit_is_decided_at_the_first_looks() -> None:
     server = next(s for s in auto_repeats.SERVERS if s.name == "M/M/8 at 0.7")
-    found = simulated(auto_repeats._Task(server, seed=0, runs=1))
+    true = auto_repeats._objective(server, certainty.truth_of(server))
+    found = simulated(auto_repeats._Task(server, true, seed=0, runs=1))
     (far,) = found[Setting(server.name, 2.0)]
     assert far.outcome == "Met"
     assert far.repeats <= 3

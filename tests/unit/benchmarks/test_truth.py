@@ -121,8 +121,9 @@ def test_nearly_constant_answers_decide_what_is_far_from_fifty_requests_on() -> 
     (server,) = (
         each for each in certainty.SERVERS if each.name == "constant 1% 8 users"
     )
+    truth = certainty.truth_of(server)
     tally, _ = certainty._chunk(
-        certainty._Task(certainty.Setting(server, 50, 1), 0, 5)
+        certainty._Task(certainty.Setting(server, 50, 1), truth, 0, 5)
     )
     assert tally["obvious", "e2el", 95] > 0
     assert tally["undecided obvious", "e2el", 95] == 0
