@@ -43,7 +43,7 @@ from truth_kit.mistakes import MISTAKES, TWINS, counting_codes
 from truth_kit.physical import own_network
 
 CLEAN_STAGES = 70
-PAIRS = 600
+PAIRS = 400
 REAL_SERVERS = 10
 LANES = 4
 """Experiments that run at the same time: a client and its server want most of a core while they

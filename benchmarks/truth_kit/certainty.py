@@ -29,7 +29,7 @@ HIGH_LOAD = 0.7
 """Share of capacity up to which power is required."""
 INTERVAL_LOAD = 0.8
 TRUTH_REQUESTS = 400_000
-CHUNK = 20
+CHUNK = 16
 US = 1000.0
 SECONDS_A_SERVICE_US = 2_000_000.0
 NEARLY_CONSTANT_US = 50_000.0
@@ -185,8 +185,8 @@ SERVERS = (
 )
 SIZES = ((50, 1), (400, 1), (2000, 1), (5000, 1), (400, 3), (400, 5))
 """Requests of a stage, and number of repeats."""
-STAGES = {50: 100, 400: 100, 2000: 80, 5000: 20}
-REPEATED_STAGES = 40
+STAGES = {50: 96, 400: 96, 2000: 80, 5000: 16}
+REPEATED_STAGES = 32
 
 
 @dataclass(frozen=True, slots=True)

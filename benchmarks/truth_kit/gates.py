@@ -24,9 +24,10 @@ QUESTIONS = (5, 20, 30)
 DESIGNS = ((3, 5), (5, 5), (5, 20), (5, 30), (8, 30))
 """Servers a side and number of questions; their power is reported and tried."""
 CORRELATIONS = (0.0, 0.6)
-COMPARISONS = 800
-"""Comparisons per setting. A share of 5 % has a standard error of 0.8 points, one of 80 % of
-1.4."""
+COMPARISONS = 1200
+"""Comparisons per setting at the limit. A share of 5 % has a standard error of 0.6 points."""
+COMPARISONS_BEYOND = 800
+"""Comparisons per setting beyond it. A share of 80 % has a standard error of 1.4 points."""
 CHUNK = 100
 TYPICAL: dict[ComparedMetric, float] = {
     "OutputThroughput": 1200.0, "RequestThroughput": 9.4, "TotalTokenThroughput": 10_800.0,
@@ -122,7 +123,10 @@ class Shares:
 
 
 def measured(
-    *, comparisons: int = COMPARISONS, say: Callable[[str], None]
+    *,
+    at_limit_each: int = COMPARISONS,
+    beyond_each: int = COMPARISONS_BEYOND,
+    say: Callable[[str], None],
 ) -> Shares:
     """Simulate comparisons, count their outcomes, and return the shares."""
     at_limit = [
@@ -144,7 +148,10 @@ def measured(
         if percent is not None
         for r in CORRELATIONS
     ]
-    counts = _counts([*at_limit, beyond, equal, *at_told], comparisons)
+    counts = {
+        **_counts(at_limit, at_limit_each),
+        **_counts([beyond, equal, *at_told], beyond_each),
+    }
     for sides, count in counts.items():
         say(f"  {sides}: {dict(count)}")
     errors = [abs(_share(counts[sides], "first Better") - 80) for sides in at_told]
