@@ -39,9 +39,9 @@ MIN_TAIL_ROUNDS = 12
 """Fewest rounds in each stage for reliable percentiles above `TAIL_PERCENT`: the longest latencies
 settle last. After ten rounds of 256 users p95 of TTFT is 12 % off, and p99 of E2EL 11 %."""
 MIN_OPEN_TAIL_ROUNDS = 40
-"""Fewest rounds of all stages together for such percentiles if requests arrive at a rate. With
-fewer, only stages with little waiting get an interval: after twenty rounds p95 of TTFT is 6 % too
-low."""
+"""Fewest rounds of all stages together for percentiles above `TAIL_PERCENT` if requests arrive at a
+rate. With fewer, only stages with little waiting get an interval: after twenty rounds p95 of TTFT
+is 6 % too low."""
 FAR = 2.0
 """A limit that differs from every value by at least this factor is Met or Missed without an
 interval, however correlated the values are."""
