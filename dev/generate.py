@@ -29,6 +29,7 @@ RESULT_SCHEMA_FILE = "docs/reference/benchrun.result.v1.schema.json"
 FINDINGS_FILE = "docs/findings/README.md"
 EXPORTS_FILE = "docs/export.md"
 ENGINES_FILE = "docs/engines.md"
+LOADS_FILE = "docs/how-to.md"
 FAULTS_FILE = "docs/faults.md"
 CHILDREN_FILE = "charts/benchrun/templates/_children.tpl"
 FAULTS_MEASURED_FILE = "docs/faults.json"
@@ -215,6 +216,17 @@ def engines_page() -> str:
     return _with_part(ENGINES_FILE, "figures", source + table() + "\n")
 
 
+def loads_page() -> str:
+    """Return the how-to guides, their table of loads made anew from what each kind states."""
+    from dev.load_kinds import table
+
+    source = (
+        "<!-- Generated from client-image/benchrun_client/contract/loads.py and "
+        f"operator/benchrun/api/workloads.py by: {COMMAND} -->\n\n"
+    )
+    return _with_part(LOADS_FILE, "loads", source + table() + "\n")
+
+
 def _with_part(file: str, name: str, part: str) -> str:
     """Return a page with the part between its two comments made anew."""
     before, begin, rest = (
@@ -237,6 +249,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     FINDINGS_FILE: findings_page,
     EXPORTS_FILE: exports_page,
     ENGINES_FILE: engines_page,
+    LOADS_FILE: loads_page,
     FAULTS_FILE: faults_page,
     MUSEUM_FILE: museum_page,
     CHART_FILE: chart_metadata,

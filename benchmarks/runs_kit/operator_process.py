@@ -5,13 +5,13 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
+from _ports import free_port
 from prometheus_client.parser import text_string_to_metric_families
 
 from runs_kit.cluster import Cluster, Json
@@ -106,7 +106,7 @@ class OperatorProcess:
         """
         if clock_ahead_seconds is not None:
             self.set_clock(ahead_seconds=clock_ahead_seconds)
-        port = _free_port()
+        port = free_port()
         kubeconfig = self._directory / "operator.kubeconfig"
         kubeconfig.touch(mode=0o600)
         kubeconfig.write_text(json.dumps(await self._kubeconfig()))
@@ -346,13 +346,6 @@ async def command(*arguments: str, stdin: str = "") -> str:
     if process.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)}: {complaints.decode().strip()}")
     return printed.decode()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _mib(kilobytes: str) -> float:

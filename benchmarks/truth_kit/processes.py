@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import benchrun_client
+from _ports import free_port as free_port
 
 from truth_kit.physical import CPU_CGROUP
 
@@ -48,14 +48,6 @@ VLLM_VARIABLES = {
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
 }
 COMPILING = "JIT compilation during inference"
-
-
-def free_port() -> int:
-    """Return a port that nothing listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass(slots=True)

@@ -136,16 +136,18 @@ class RawStage:
     tokenizer_commit: str | None = None
 
 
+STAGE_FIELDS = (
+    "run_uid",
+    "plan_digest",
+    "sequence",
+    "stage_id",
+    "load",
+    "prompts_digest",
+    "engine",
+)
+"""Fields of a record that tell which stage it is of, and what traffic: equal for all its shards."""
 _COPIED = (
-    *(
-        "run_uid",
-        "plan_digest",
-        "sequence",
-        "stage_id",
-        "load",
-        "prompts_digest",
-        "engine",
-    ),
+    *STAGE_FIELDS,
     *(
         "shared_prefix_tokens",
         "repeated_tokens",

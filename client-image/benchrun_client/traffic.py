@@ -55,7 +55,8 @@ class Traffic:
     shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
     """Number of tokens that every prompt begins with, by API."""
     own_prefix_tokens: Mapping[str, int] = field(default_factory=dict)
-    """The same by workload, of workloads that give the chat template arguments or tools."""
+    """Number of tokens that every prompt of a workload begins with, by workload: only of those that
+    give the chat template arguments or tools of their own."""
     datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(
         default_factory=dict
     )

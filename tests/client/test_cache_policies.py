@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchrun_client.contract import Plan, Stage, StageRecord, UsersLoad
+from benchrun_client.contract import Stage, StageRecord, UsersLoad
 from benchrun_client.contract.datasets import RandomData
-from client.processes import TINY_MODEL, client, free_port, simulator
+from client.simulated_runs import against_simulator
 from unit.client.plans import plan, sharegpt, stage
 
 ROWS = 6
@@ -50,27 +50,13 @@ def same_rows_twice(folder: Path) -> tuple[Stage, ...]:
 def measured(
     folder: Path, *stages: Stage, flags: tuple[str, ...], **changes: Any
 ) -> Iterator[list[StageRecord]]:
-    port = free_port()
-    whole: Plan = plan(
-        *stages,
-        target={
-            "base_url": f"http://localhost:{port}",
-            "tokenizer": str(TINY_MODEL),
-        },
-        **changes,
-    )
-    with (
-        simulator(
-            "--sim-ttft-ms",
-            "20",
-            "--sim-tpot-ms",
-            "2",
-            *flags,
-            port=port,
-            development_mode=True,
-        ),
-        client(folder, whole) as running,
-    ):
+    with against_simulator(
+        folder,
+        plan(*stages, **changes),
+        *("--sim-ttft-ms", "20", "--sim-tpot-ms", "2"),
+        *flags,
+        development_mode=True,
+    ) as running:
         records, _ = running.pull_all()
         assert running.process.wait() == 0
         yield records

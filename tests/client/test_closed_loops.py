@@ -10,7 +10,6 @@ from statistics import fmean
 
 import pytest
 from benchrun_client.contract import (
-    Plan,
     Stage,
     StageRecord,
     ThinkTime,
@@ -18,7 +17,7 @@ from benchrun_client.contract import (
     UserStartMode,
 )
 from benchrun_client.contract.datasets import RandomData
-from client.processes import TINY_MODEL, client, free_port, simulator
+from client.simulated_runs import against_simulator
 from unit.client.plans import plan, stage, warmup
 
 USERS = 16
@@ -59,8 +58,10 @@ STAGES = (
 
 
 def records_of(folder: Path, *, shards: int) -> list[StageRecord]:
-    port = free_port()
-    whole = plan_at(port)
+    whole = plan(
+        *STAGES,
+        warmups=(warmup(requests=2 * USERS, concurrency=USERS, data=DATA),),
+    )
     prefill = f"--sim-prefill-us-per-token={1000 * PREFILL_MS // PROMPT_TOKENS}"
     flags = (
         "--sim-prefill-serial",
@@ -68,24 +69,10 @@ def records_of(folder: Path, *, shards: int) -> list[StageRecord]:
         prefill,
         f"--sim-tpot-ms={TPOT_MS}",
     )
-    with (
-        simulator(*flags, port=port),
-        client(folder, whole, shards=shards) as running,
-    ):
+    with against_simulator(folder, whole, *flags, shards=shards) as running:
         records, _ = running.pull_all()
         assert running.process.wait() == 0
     return records
-
-
-def plan_at(port: int) -> Plan:
-    return plan(
-        *STAGES,
-        target={
-            "base_url": f"http://localhost:{port}",
-            "tokenizer": str(TINY_MODEL),
-        },
-        warmups=(warmup(requests=2 * USERS, concurrency=USERS, data=DATA),),
-    )
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["alone", "in two processes"])

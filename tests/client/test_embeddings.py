@@ -11,7 +11,7 @@ import pytest
 from benchrun.judge.results import Judged, results
 from benchrun_client.contract import RequestFields, StageRecord, UsersLoad
 from benchrun_client.contract.datasets import RandomData
-from client.processes import TINY_MODEL, client, free_port, simulator
+from client.simulated_runs import against_simulator
 from unit.client.plans import plan, stage, warmup
 from unit.judge.specs import spec, workload
 from unit.measure.records import load_point
@@ -32,15 +32,7 @@ class Measured:
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     folder = tmp_path_factory.mktemp("embeddings")
-    port = free_port()
     log = folder / "requests.jsonl"
-    target = {
-        "engine": "VLLM",
-        "base_url": f"http://127.0.0.1:{port}",
-        "servers": 1,
-        "served_model": "tiny",
-        "tokenizer": str(TINY_MODEL),
-    }
     asking = {
         "workload": "texts",
         "api": "Embeddings",
@@ -54,7 +46,6 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
             requests=REQUESTS,
             **asking,
         ),
-        target=target,
         warmups=(warmup(requests=8, concurrency=USERS, **asking),),
     )
     flags = (
@@ -62,7 +53,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
         f"--sim-ttft-ms={EMBEDDING_MS}",
         f"--sim-log-requests={log}",
     )
-    with simulator(*flags, port=port), client(folder, whole) as running:
+    with against_simulator(folder, whole, *flags) as running:
         (record,), _ = running.pull_all()
     lines = log.read_text().splitlines()[-REQUESTS:]
     return Measured(record, [json.loads(line)["body"] for line in lines])
@@ -143,18 +134,7 @@ def test_nothing_is_said_of_tokens(measured: Measured) -> None:
 def test_a_server_of_the_other_kind_ends_the_run_before_load(
     tmp_path: Path, flags: tuple[str, ...], api: str, remedy: str
 ) -> None:
-    port = free_port()
-    target = {
-        "engine": "VLLM",
-        "base_url": f"http://127.0.0.1:{port}",
-        "servers": 1,
-        "served_model": "tiny",
-        "tokenizer": str(TINY_MODEL),
-    }
-    with (
-        simulator(*flags, port=port),
-        client(tmp_path, plan(stage(api=api), target=target)) as running,
-    ):
+    with against_simulator(tmp_path, plan(stage(api=api)), *flags) as running:
         records, progress = running.pull_all()
     assert records == []
     assert progress.failure is not None

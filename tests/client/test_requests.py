@@ -20,7 +20,7 @@ from benchrun_client.contract import (
     UsersLoad,
 )
 from benchrun_client.contract.datasets import RandomData
-from client.processes import TINY_MODEL, client, free_port, simulator
+from client.simulated_runs import against_simulator
 from unit.client.plans import plan, stage
 
 TPOT_MS = 20
@@ -80,24 +80,13 @@ class Measured:
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     folder = tmp_path_factory.mktemp("requests")
-    port = free_port()
     log = folder / "requests.jsonl"
-    target = {
-        "engine": "VLLM",
-        "base_url": f"http://127.0.0.1:{port}",
-        "servers": 1,
-        "served_model": "tiny",
-        "tokenizer": str(TINY_MODEL),
-    }
     flags = (
         *("--sim-ttft-ms=50", f"--sim-tpot-ms={TPOT_MS}"),
         *(f"--sim-reasoning-tokens={REASONING}", f"--sim-log-requests={log}"),
         *("--enable-lora", "--lora-modules", "sql=/a", "talk=/b"),
     )
-    with (
-        simulator(*flags, port=port),
-        client(folder, plan(*STAGES, target=target)) as running,
-    ):
+    with against_simulator(folder, plan(*STAGES), *flags) as running:
         records, _ = running.pull_all()
     sent = [json.loads(line) for line in log.read_text().splitlines()]
     of_load = [each["model"] for each in sent][-20 * len(STAGES) :]
@@ -146,18 +135,7 @@ def test_prompt_tokens_agree_with_the_servers(measured: Measured) -> None:
 def test_an_adapter_that_is_not_there_ends_the_run_before_load(
     tmp_path: Path,
 ) -> None:
-    port = free_port()
-    target = {
-        "engine": "VLLM",
-        "base_url": f"http://127.0.0.1:{port}",
-        "servers": 1,
-        "served_model": "tiny",
-        "tokenizer": str(TINY_MODEL),
-    }
-    with (
-        simulator(port=port),
-        client(tmp_path, plan(STAGES[-1], target=target)) as running,
-    ):
+    with against_simulator(tmp_path, plan(STAGES[-1])) as running:
         records, progress = running.pull_all()
     assert records == []
     assert progress.failure is not None

@@ -4,7 +4,6 @@ One client process searches twice, first for users, then for a rate. What it gav
 operator's own hands: the plan is made from a spec, records are held against it as they would come
 in, and judged."""
 
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
@@ -12,18 +11,10 @@ import pytest
 from benchrun.api import BenchmarkRunSpec, SearchResult
 from benchrun.judge.results import results
 from benchrun.judge_process.judge_job import load_problem
-from benchrun.plan import Owner, plan_of_client, probed_load_points, problem_with
-from benchrun_client.contract import (
-    ClientProgress,
-    Plan,
-    StageRecord,
-    Target,
-    open_stage,
-    seal,
-)
+from benchrun.plan import probed_load_points, problem_with
+from benchrun_client.contract import StageRecord, open_stage, seal
 from benchrun_client.server.round_trips import PAUSE_SECONDS, ROUND_TRIPS
-from client.processes import TINY_MODEL, client, free_port, simulator
-from unit.client.plans import TOKEN_DIGEST
+from client.simulated_runs import SpecRun
 
 SEQUENCES = 8
 TTFT_MS = 50
@@ -112,14 +103,8 @@ def spec() -> BenchmarkRunSpec:
     )
 
 
-@dataclass(frozen=True)
-class Searched:
+class Searched(SpecRun):
     """What the client of this file gave."""
-
-    plan: Plan
-    records: list[StageRecord]
-    progress: ClientProgress
-    exit_code: int
 
     def of(self, workload: str) -> list[StageRecord]:
         return [r for r in self.records if r.stage_id.startswith(f"{workload}/")]
@@ -128,27 +113,11 @@ class Searched:
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     folder = tmp_path_factory.mktemp("search")
-    port = free_port()
-    made = plan_of_client(
-        Owner(namespace="lab", name="search", uid="uid-1"),
-        spec(),
-        token_digest=TOKEN_DIGEST,
-    )
-    target = Target(
-        base_url=f"http://localhost:{port}",
-        servers=1,
-        served_model="tiny",
-        tokenizer=str(TINY_MODEL),
-        engine="VLLM",
-    )
-    plan = made.model_copy(update={"target": target})
     flags = (
         *("--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS)),
         *("--max-num-seqs", str(SEQUENCES)),
     )
-    with simulator(*flags, port=port), client(folder, plan) as running:
-        records, progress = running.pull_all()
-        return Searched(plan, records, progress, running.process.wait())
+    return Searched.of_spec(spec(), folder, *flags)
 
 
 def answers(searched: Searched) -> dict[str, SearchResult]:

@@ -10,7 +10,7 @@ import pytest
 from benchrun.judge.session_results import session_figures
 from benchrun_client.contract import Plan, SessionsLoad, StageRecord
 from benchrun_client.contract.datasets import SessionFormat, SessionsData
-from client.processes import TINY_MODEL, client, free_port, simulator
+from client.simulated_runs import against_simulator
 from unit.client.datasets.files import json_lines, written
 from unit.client.datasets.session_samples import SAMPLES, TURNS, WEKA
 from unit.client.plans import plan, stage, warmup
@@ -69,7 +69,7 @@ def formats(folder: Path) -> Mapping[SessionFormat, tuple[SessionsData, int]]:
     }
 
 
-def plan_at(port: int, folder: Path) -> Plan:
+def plan_of(folder: Path) -> Plan:
     forked = SessionsData(
         file=json_lines(
             folder, [{**TURNS, "id": str(n)} for n in range(SESSIONS)], "own.jsonl"
@@ -108,10 +108,6 @@ def plan_at(port: int, folder: Path) -> Plan:
     ]
     return plan(
         *stages,
-        target={
-            "base_url": f"http://localhost:{port}",
-            "tokenizer": str(TINY_MODEL),
-        },
         warmups=(warmup(workload="drawn", data=SYNTHETIC, requests=5),),
     )
 
@@ -121,16 +117,12 @@ def records(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Mapping[str, StageRecord]:
     folder = tmp_path_factory.mktemp("sessions")
-    port = free_port()
     flags = (
         "--sim-ttft-ms=20",
         "--sim-tpot-ms=2",
         "--enable-prompt-tokens-details",
     )
-    with (
-        simulator(*flags, port=port),
-        client(folder, plan_at(port, folder)) as running,
-    ):
+    with against_simulator(folder, plan_of(folder), *flags) as running:
         found, progress = running.pull_all()
         assert progress.failure is None
         assert running.process.wait() == 0
@@ -228,7 +220,6 @@ def test_blocks_of_a_recorded_session_are_found_again(
 def test_a_failed_turn_ends_its_session_and_the_loss_is_told(
     tmp_path: Path,
 ) -> None:
-    port = free_port()
     whole = plan(
         stage(
             id="drawn/sessions=3/r1",
@@ -237,15 +228,9 @@ def test_a_failed_turn_ends_its_session_and_the_loss_is_told(
             requests=4 * SESSIONS,
             seed=5,
         ),
-        target={
-            "base_url": f"http://localhost:{port}",
-            "tokenizer": str(TINY_MODEL),
-        },
     )
-    with (
-        simulator("--sim-ttft-ms=5", "--sim-error-percent=30", port=port),
-        client(tmp_path, whole) as running,
-    ):
+    flags = ("--sim-ttft-ms=5", "--sim-error-percent=30")
+    with against_simulator(tmp_path, whole, *flags) as running:
         (record,), _ = running.pull_all()
         assert running.process.wait() == 0
     columns = record.requests

@@ -3,7 +3,6 @@
 What the client gave goes through the operator's own hands: the plan is made from a spec, records
 are held against it as they would come in, and judged."""
 
-from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
@@ -11,17 +10,14 @@ from benchrun.api import BenchmarkRunSpec, Result, UntilDecided
 from benchrun.judge.results import Judged, results
 from benchrun.judge_process.judge_job import load_problem
 from benchrun.plan import (
-    Owner,
     chosen_stages,
     measured_load_points,
-    plan_of_client,
     planned_stages,
     problem_with,
     stage_ids,
 )
-from benchrun_client.contract import ClientProgress, Plan, StageRecord, Target, seal
-from client.processes import TINY_MODEL, client, free_port, simulator
-from unit.client.plans import TOKEN_DIGEST
+from benchrun_client.contract import seal
+from client.simulated_runs import SpecRun
 
 SEQUENCES = 8
 TTFT_MS = 200
@@ -70,14 +66,8 @@ def spec() -> BenchmarkRunSpec:
     )
 
 
-@dataclass(frozen=True)
-class Repeated:
+class Repeated(SpecRun):
     """What the client of this file gave."""
-
-    plan: Plan
-    records: list[StageRecord]
-    progress: ClientProgress
-    exit_code: int
 
     @property
     def judged(self) -> Judged:
@@ -98,27 +88,11 @@ class Repeated:
 @pytest.fixture(scope="module")
 def repeated(tmp_path_factory: pytest.TempPathFactory) -> Repeated:
     folder = tmp_path_factory.mktemp("repeats")
-    port = free_port()
-    made = plan_of_client(
-        Owner(namespace="lab", name="auto", uid="uid-1"),
-        spec(),
-        token_digest=TOKEN_DIGEST,
-    )
-    target = Target(
-        base_url=f"http://localhost:{port}",
-        servers=1,
-        served_model="tiny",
-        tokenizer=str(TINY_MODEL),
-        engine="VLLM",
-    )
-    plan = made.model_copy(update={"target": target})
     flags = (
         *("--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS)),
         *("--max-num-seqs", str(SEQUENCES)),
     )
-    with simulator(*flags, port=port), client(folder, plan) as running:
-        records, progress = running.pull_all()
-        return Repeated(plan, records, progress, running.process.wait())
+    return Repeated.of_spec(spec(), folder, *flags)
 
 
 def test_what_is_near_its_limit_is_repeated_and_what_is_far_is_not(

@@ -29,7 +29,7 @@ DecimalText = Annotated[str, Field(max_length=24)]
 Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Api = Literal["Completions", "Chat", "Embeddings"]
 WHOLE_ANSWERS: frozenset[Api] = frozenset({"Embeddings"})
-"""APIs whose answers come as a whole: they have no tokens, and nothing before their end."""
+"""APIs whose answers arrive whole: they have no output tokens, and no part of them comes early."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 

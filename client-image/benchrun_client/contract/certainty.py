@@ -39,21 +39,21 @@ MIN_TAIL_ROUNDS = 12
 """Fewest rounds in each stage for reliable percentiles above `TAIL_PERCENT`: the longest latencies
 settle last. After ten rounds of 256 users p95 of TTFT is 12 % off, and p99 of E2EL 11 %."""
 MIN_OPEN_TAIL_ROUNDS = 40
-"""Fewest rounds of all stages together for such percentiles if requests arrive at a rate. With
-fewer, only stages with little waiting get an interval: after twenty rounds p95 of TTFT is 6 % too
-low."""
+"""Fewest rounds of all stages together for percentiles above `TAIL_PERCENT` if requests arrive at a
+rate. With fewer, only stages with little waiting get an interval: after twenty rounds p95 of TTFT
+is 6 % too low."""
 FAR = 2.0
 """A limit that differs from every value by at least this factor is Met or Missed without an
 interval, however correlated the values are."""
 MIN_FAR_REQUESTS = 30
-"""Fewest requests for such a decision: most stages of 50 requests have as many in the steady part.
-With fewer, the slowest percent is too often missing altogether."""
+"""Fewest requests with which a limit that is `FAR` is decided: most stages of 50 requests have as
+many in the steady part. With fewer, the slowest percent is too often missing altogether."""
 NEAR = 1.5
 """A limit within this factor cannot be decided by one stretch of time: servers change their speed
 over minutes. If the speed scatters by 15 % within five minutes, the median of eleven minutes of a
 loaded server is a third off in one of twenty cases."""
 MIN_REPEATS = 3
-"""Fewest repeats whose scatter shows such changes of speed."""
+"""Fewest repeats whose scatter shows that servers change their speed."""
 GROWTH_PARTS = 20
 MIN_GROWTH_REQUESTS = 100
 
@@ -353,9 +353,10 @@ def _logarithm(value: float) -> float:
 def _scatter_of_repeats(
     values: Sequence[float], value: float, error: float
 ) -> float:
-    """Return the half-width of Student's interval from the repeats' percentiles, as logarithms.
+    """Return the half-width of Student's interval that the scatter of the repeats gives.
 
-    `values` are the repeats' percentiles, `value` is the percentile of all their values.
+    It is the logarithm of a factor. `values` has the percentile of each repeat, `value` is the
+    percentile of all requests together; `error` is the chance of an error at either end.
     """
     if math.isinf(value) and all(map(math.isinf, values)):
         return -math.inf

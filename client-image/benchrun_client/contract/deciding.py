@@ -30,7 +30,7 @@ it ends two rounds before the last request is sent."""
 CLOSED_ROUNDS = 8.0
 """Fewest rounds of users in a whole stage that has a steady part: half of the sending time."""
 OPEN_ROUNDS = 13.5
-"""The same at a rate: seven tenths."""
+"""Fewest rounds in a whole stage at a rate that has a steady part: seven tenths of the sending."""
 OPEN_STEADY = 0.9
 """Largest share of a stage at a rate that can be its steady part."""
 SPARE = 1.15

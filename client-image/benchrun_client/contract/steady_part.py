@@ -136,8 +136,9 @@ beside too few others, the longest most of all."""
 # Largest share of the sending time that is left out under users.
 MAX_LEFT_OUT = 0.5
 MAX_LEFT_OUT_OF_RATE = 0.3
-"""The same under a rate. It is smaller because the queue's length wanders: if more were left out,
-stages would look steady that had only met a quiet time."""
+"""Largest share of the sending time that is left out under a rate. It is smaller because the
+queue's length wanders: if more were left out, stages would look steady that had only met a quiet
+time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ _NAMES = {
 }
 
 
-class Turn(NamedTuple):
+class ConversationTurn(NamedTuple):
     """The part of a conversation that one request contains."""
 
     after: str  # Rest of the prompt, up to an answer.
@@ -65,7 +65,8 @@ class Conversation:
     name: str
     sha256: str
     before: str  # Text before date and time: a system turn, if there is one.
-    turns: tuple[Turn, ...]  # Turns in order; each continues the one before.
+    turns: tuple[ConversationTurn, ...]
+    """Turns in order; each continues the one before."""
 
     def facts(self, part: int) -> DatasetFacts:
         return DatasetFacts(
@@ -122,7 +123,7 @@ def read_conversation(data: AgentData) -> Conversation:
         *(f"{role}: {text}" for role, text in turns[user + 1 :]),
     ]
     made = (
-        Turn(
+        ConversationTurn(
             "\n\n".join(parts[: end - user]),
             turns[end][1] if end < len(turns) else "",
         )

@@ -67,16 +67,14 @@ def read_sessions(
 
 
 def _session(
-    name: str,
-    drafts: Sequence[DraftTurn],
-    *,
-    where: str,
-    left_out: Mapping[str, int] | None = None,
+    name: str, drafts: Sequence[DraftTurn], *, where: str, failed: int = 0
 ) -> Read:
+    """Return the session of these turns, of which `failed` requests were left out."""
+    left_out = {FAILED: failed} if failed else {}
     if not drafts:
         return Read(None, left_out or {NO_TURNS: 1})
     try:
-        return Read(session_of(name, drafts), left_out or {})
+        return Read(session_of(name, drafts), left_out)
     except SessionError as error:
         raise files.invalid(f"{where}: {error}") from error
 
@@ -366,7 +364,7 @@ class _Open:
 
     where: str
     drafts: list[DraftTurn] = field(default_factory=list)
-    left_out: int = 0
+    failed: int = 0
     at_seconds: float = -math.inf  # Begin of the turn before.
     ended_seconds: float | None = None  # Its end, if it is known.
     prompt_tokens: int = 0  # Its prompt and its answer.
@@ -410,8 +408,9 @@ def _grouped(
                 "by session."
             )
     for name, opened in found.items():
-        left_out = {FAILED: opened.left_out} if opened.left_out else None
-        yield _session(name, opened.drafts, where=opened.where, left_out=left_out)
+        yield _session(
+            name, opened.drafts, where=opened.where, failed=opened.failed
+        )
 
 
 def _add(
@@ -419,7 +418,7 @@ def _add(
 ) -> int:
     """Add a row to its session; return how many turns it made."""
     if row.output_tokens < 1:
-        opened.left_out += 1
+        opened.failed += 1
         return 0
     first = not opened.drafts
     parents = [] if first else [opened.drafts[-1].name]
@@ -572,7 +571,7 @@ def _weka(
             name, size or data.block_tokens or WEKA_BLOCK_TOKENS, data, where
         )
         tree.add(_bounded(of, "requests", where=where))
-        yield _session(name, tree.drafts, where=where, left_out=tree.left_out)
+        yield _session(name, tree.drafts, where=where, failed=tree.failed)
 
 
 class _WekaTree:
@@ -582,15 +581,11 @@ class _WekaTree:
         self, name: str, block_tokens: int, data: SessionsData, where: str
     ) -> None:
         self.drafts: list[DraftTurn] = []
-        self._failed = 0
+        self.failed = 0
         self._name = name
         self._size = max(block_tokens, 1)
         self._data = data
         self._where = where
-
-    @property
-    def left_out(self) -> Mapping[str, int]:
-        return {FAILED: self._failed} if self._failed else {}
 
     def add(self, requests: Sequence[Any]) -> None:
         """Add the main agent's turns; what it starts ends before its next turn."""
@@ -670,7 +665,7 @@ class _WekaTree:
             )
         asked, answered = (_tokens(of, key, where=where) for key in ("in", "out"))
         if not asked or not answered:
-            self._failed += 1
+            self.failed += 1
             return None
         ids = _block_ids(of, "hash_ids", where=where)
         fitting = ids[: math.ceil(asked / self._size)]
@@ -814,9 +809,8 @@ def _sessions_of(
     traces: Mapping[str, _Trace], data: SessionsData
 ) -> Iterator[Read]:
     for name, trace in traces.items():
-        left_out = {FAILED: trace.failed} if trace.failed else None
         drafts = _linked(trace.spans, data, where=trace.where)
-        yield _session(name, drafts, where=trace.where, left_out=left_out)
+        yield _session(name, drafts, where=trace.where, failed=trace.failed)
 
 
 def _spans(entry: Mapping[str, Any], *, where: str) -> Iterator[Mapping[str, Any]]:

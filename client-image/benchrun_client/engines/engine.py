@@ -159,7 +159,8 @@ class Engine:
         EngineSetting, Callable[[Mapping[str, str | None]], int | None]
     ]
     """Setting -> its value by the flags that were given, by their long names, where that is not the
-    number that its flag has. None: the engine chooses it. Raises ValueError."""
+    number that its flag has. None: the engine chooses it. Raises ValueError if a
+    flag's value is not a whole number."""
     loaded_adapters: Callable[[Sequence[str]], Sequence[str]]
     """Return the names of the adapters that a server with these arguments loads, by which requests
     may ask for them."""

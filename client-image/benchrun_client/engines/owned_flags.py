@@ -1,4 +1,4 @@
-"""Find flags that only the operator may set (owned flags) in a user's arguments."""
+"""Flags that only the operator may set (owned flags): give them, or find them in arguments."""
 
 from collections.abc import Mapping, Sequence
 
@@ -37,3 +37,22 @@ def first_owned(
             hint = f" (only the value {allowed} is allowed)" if allowed else ""
             return place, f"{which} belongs to the operator{hint}: {owned[flag]}"
     return None
+
+
+def left_out(own: Mapping[str, str], command: Sequence[str]) -> list[str]:
+    """Return the operator's arguments that the command does not have as placeholders.
+
+    `own`: placeholder -> the argument in its place.
+    """
+    return [
+        argument
+        for placeholder, argument in own.items()
+        if not any(placeholder in word for word in command)
+    ]
+
+
+def written(values: Mapping[str, str | None]) -> list[str]:
+    """Return `--name=value` for each value that there is, by the flags' names without dashes."""
+    return [
+        f"--{name}={value}" for name, value in values.items() if value is not None
+    ]

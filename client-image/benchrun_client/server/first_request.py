@@ -263,7 +263,8 @@ def _refusal(
     if answer.is_html:
         page = f"{where} answered {status} with an HTML page{_title(answer.body)}"
         return RunFailure(
-            "EndpointNotFound", f"{page}: it is not a server of this API"
+            "EndpointNotFound",
+            f"{page}: what answers there is not a server of the OpenAI API",
         )
     if status in (401, 403):
         message = (

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Literal
 
 from benchrun_client import contract
-from benchrun_client.stage_record import MAX_ERRORS, gap_counts
+from benchrun_client.stage_record import MAX_ERRORS, STAGE_FIELDS, gap_counts
 
 Scalars = dict[str, float | int | None]
 SETTINGS = ("request_rate", "burstiness", "label")
@@ -126,19 +126,6 @@ def _busiest_second(columns: contract.RequestColumns, ok: Sequence[int]) -> int:
     return max(accumulate(change for _, change in sorted(changes.items())))
 
 
-SAME = (
-    "run_uid",
-    "plan_digest",
-    "sequence",
-    "stage_id",
-    "load",
-    "prompts_digest",
-    "engine",
-)
-"""Fields that must be equal in all parts. Each shard's prompts digest covers the whole stage, so
-equal digests mean that all shards sent parts of the same traffic."""
-
-
 @dataclass(frozen=True, slots=True)
 class ShardedStage:
     """How the shards sent a stage together."""
@@ -156,7 +143,9 @@ def merged(
     ValueError for parts of different stages.
     """
     first = parts[0]
-    for name in SAME:
+    # Each shard's prompts digest covers the whole stage: equal digests mean that all shards sent
+    # parts of the same traffic.
+    for name in STAGE_FIELDS:
         if any(getattr(part, name) != getattr(first, name) for part in parts):
             raise ValueError(
                 f"shards do not agree on {name}: "

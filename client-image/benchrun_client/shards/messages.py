@@ -19,7 +19,7 @@ MAX_MESSAGE_BYTES = 2 * MAX_PACKED_BYTES
 BEAT_SECONDS = 1.0
 SILENT_SECONDS = 5.0  # Once stages are measured, a shard is lost after this time without a message.
 PREPARING_SILENT_SECONDS = 90.0
-"""The same time before the first stage: importing vLLM may hold the interpreter for long."""
+"""Before the first stage a shard may be silent for longer: importing vLLM holds the interpreter."""
 
 
 class ClockQuestion(Message):

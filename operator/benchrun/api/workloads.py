@@ -23,7 +23,7 @@ LEAST_BEYOND = 369
 """Least value of requests x (100 - percentile): with less, hardly any request lies beyond the
 percentile."""
 LEAST_TO_CONFIRM = 479
-"""The same if every load is measured only once."""
+"""Least value of requests x (100 - percentile) if every load is measured only once."""
 
 _WHOLE = "'^[0-9]+$'"
 _TOLERANCE = base.Rule(
@@ -90,6 +90,8 @@ class Search(base.SpecModel):
 _LISTED_IN = {kind.axis: kind.listed_in for kind in contract.KINDS}
 """The field of a spec's load that lists the values along an axis."""
 _LISTS = tuple(base.json_name(field) for field in _LISTED_IN.values())
+_ONE_OF = f"{', '.join(_LISTS)} and search"
+"""The fields of a load that say which loads there are, in words."""
 _LOADS = f"[{', '.join(f'has({{0}}.{name})' for name in (*_LISTS, 'search'))}].filter(x, x).size()"
 _SEARCH = "has(w.load.search)"
 MOST_PROBES = f"(w.load.search.maxProbes + {CONFIRMATIONS})"
@@ -280,10 +282,7 @@ class LoadSpec(base.SpecModel):
     rules = (
         base.Rule(
             cel=f"{_LOADS.format('self')} <= 1",
-            message=(
-                "must set exactly one of requestRates, concurrencies, sessions, search, "
-                "traceSpeeds and batchSizes"
-            ),
+            message=f"must set exactly one of {_ONE_OF}",
         ),
         base.Rule(
             cel="!has(self.maxConcurrency) || has(self.requestRates)",
@@ -454,9 +453,8 @@ class Workload(base.SpecModel):
                 "!has(self.durationSeconds))"
             ),
             message=(
-                "load must set exactly one of requestRates, concurrencies, sessions, search, "
-                "traceSpeeds and batchSizes; a workload that is only part of a mix has no load, "
-                "requests or durationSeconds"
+                f"load must set exactly one of {_ONE_OF}; a workload that is only part of a mix "
+                "has no load, requests or durationSeconds"
             ),
             path=".load",
         ),

@@ -244,7 +244,7 @@ def _where(error: yaml.YAMLError) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class AppliedObject:
     """An object that was applied, with the name that it has in the cluster."""
 
     kind: str
@@ -254,7 +254,7 @@ class Applied:
     was_there: bool = False
 
 
-def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
+def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> AppliedObject:
     """Apply a manifest and return the object.
 
     Raises CommandError; it begins with the name of the file if the object is at fault.
@@ -280,7 +280,7 @@ def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
         raise errors.CommandError(f"{manifest.source}: {error}") from error
 
 
-def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
+def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> AppliedObject:
     """Apply a run or sweep that has a name.
 
     Raises CommandError if it exists with another spec, or has ended. A finished one would not be
@@ -318,8 +318,8 @@ def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
     return _as_applied(body, was_there=before is not None)
 
 
-def _as_applied(body: cluster.Body, *, was_there: bool = False) -> Applied:
+def _as_applied(body: cluster.Body, *, was_there: bool = False) -> AppliedObject:
     metadata = raw.mapping(body.get("metadata"))
     name = raw.text(metadata.get("name"))
     namespace = raw.text(metadata.get("namespace"))
-    return Applied(raw.text(body.get("kind")), namespace, name, was_there)
+    return AppliedObject(raw.text(body.get("kind")), namespace, name, was_there)

@@ -93,7 +93,10 @@ def check_files(names: Sequence[str]) -> None:
 
 
 def bytes_by_index(index: Mapping[str, Any]) -> int:
-    """Return the bytes of the weights from `model.safetensors.index.json`. Raises ValueError."""
+    """Return the bytes of the weights from `model.safetensors.index.json`.
+
+    Raises ValueError if it does not say how many they are; the text names the remedy.
+    """
     metadata = index.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
     if (
@@ -112,7 +115,7 @@ def bytes_by_index(index: Mapping[str, Any]) -> int:
 def bytes_by_header(header: Mapping[str, Any]) -> int:
     """Return the size in bytes of a safetensors file's tensors, which is where the last one ends.
 
-    Raises ValueError.
+    Raises ValueError if the header does not tell where a tensor lies; the text names the remedy.
     """
     ends: list[int] = []
     for name, tensor in header.items():

@@ -41,10 +41,10 @@ def resource_of(manifest: Manifest) -> tuple[str, str, str]:
 
 
 def dry_run(manifest: Manifest, namespace: str, *, account: str = "") -> ApiQuery:
-    """Build the query for a dry run of an object.
+    """Build the query for a dry run of an object, in the name of `account`.
 
-    In the caller's own name the object has no owner reference, because some clusters demand rights
-    over the owner from whoever sets one.
+    Without an account it is sent in the caller's own name. The object then has no owner reference:
+    some clusters let only those set one who have rights over the owner.
     """
     metadata = {
         key: value

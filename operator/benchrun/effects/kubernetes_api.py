@@ -552,10 +552,10 @@ def addresses_of_pods(pods: Iterable[Json], port: int) -> tuple[str, ...]:
 
 
 def _host(address: object) -> str | None:
-    """Return the address as it stands in a URL; None for an address that no pod has.
+    """Return the address as it stands in a URL; None for text that can't be the address of a pod.
 
-    No pod has a name, a loopback, link-local (the cloud's metadata), unspecified or multicast
-    address.
+    That is a host name, or a loopback, link-local (the cloud's metadata service), unspecified or
+    multicast address.
     """
     try:
         ip = ip_address(str(address))

@@ -251,7 +251,10 @@ async def _judgement(
 
 
 async def _job(tools: Tools, run: Run, query: decision.Judging) -> Job:
-    """Return the job of judging a run, with the labels that the operator does not keep."""
+    """Return the job of judging a run.
+
+    The run's labels are read from the cluster, since the operator does not hold them in memory.
+    """
     try:
         body = await tools.cluster.get(
             names.KIND, namespace=run.namespace, name=run.name

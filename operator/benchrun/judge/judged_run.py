@@ -96,7 +96,7 @@ class Surroundings:
     refused: Sequence[str] = ()  # What of it could not be read, and why.
 
 
-class Evaluation(NamedTuple):
+class JudgedRun(NamedTuple):
     """A judged run: what its status holds, and the whole result document."""
 
     judgement: api.Judgement
@@ -108,7 +108,7 @@ def judged_run(
     spec: api.BenchmarkRunSpec,
     records: Sequence[StageRecord],
     samples: Sequence[Sample],
-) -> Evaluation:
+) -> JudgedRun:
     """Judge a run by its records, which are in the order of measurement.
 
     `records` may be a sequence that opens each record when it is accessed.
@@ -156,7 +156,7 @@ def judged_run(
     )
     judgement = _judgement(run, spec, facts)
     end = api.run_end(judgement, run.ending, has_objectives=bool(spec.objectives))
-    return Evaluation(judgement, _document(run, spec, facts, end, samples))
+    return JudgedRun(judgement, _document(run, spec, facts, end, samples))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,7 +151,7 @@ from benchrun.measure.timeline import (
     encode,
     live,
 )
-from benchrun.measure.timeline_spans import role_timelines
+from benchrun.measure.timeline_spans import Band, role_timelines
 from benchrun.measure.windows import (
     Replica,
     Window,
@@ -190,6 +190,7 @@ __all__ = [
     "SIGNIFICANT_DIGITS",
     "TTFT_SUM",
     "WHOLE_LATENCIES",
+    "Band",
     "Contrast",
     "Distribution",
     "Effective",

@@ -94,7 +94,7 @@ be sent later than it is due, and without that wait a slow server would look fas
 keys of `metrics`; QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
 
 QUEUED_WHOLE_LATENCIES = (QUEUE_TIME, QUEUED_E2EL)
-"""Those of answers that come as a whole."""
+"""The same latencies where answers arrive whole: these have no TTFT."""
 
 
 def _tpot(requests: RequestColumns) -> Iterable[float | None]:

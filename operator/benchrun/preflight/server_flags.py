@@ -74,8 +74,8 @@ def table_for(version: str) -> FlagTable | None:
 def version_of_image(image: str) -> str | None:
     """Return vLLM's version that an image's tag names, such as "0.32".
 
-    Returns None if it names none, such as `latest` or a digest, or if the tag of such an image is
-    the version of something else.
+    Returns None if the tag is no version (`latest`, a digest), or if the image is not vLLM's own,
+    so that its tag tells the version of something else.
     """
     found = _release(_tag(image))
     return None if found is None else f"{found[0]}.{found[1]}"

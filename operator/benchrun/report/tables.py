@@ -119,7 +119,7 @@ def clock(seconds: float) -> str:
 
 
 def parse_seconds(text: str) -> float:
-    """Parse `90`, `90s`, `10m`, `2h` or `1d` into seconds. Raises ValueError."""
+    """Parse `90`, `90s`, `10m`, `2h` or `1d` into seconds. Raises ValueError for any other text."""
     if (found := _DURATION.fullmatch(text.strip())) is None or float(found[1]) == 0:
         raise ValueError(f"{text!r} is not a length of time; write 90s, 10m or 2h")
     return float(found[1]) * _SECONDS[found[2]]

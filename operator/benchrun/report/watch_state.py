@@ -28,7 +28,7 @@ _WHOLE_FIGURES = {
     "median_e2el_ms": "E2EL p50 {} ms",
     "p99_e2el_ms": "p99 {} ms",
 }
-"""Those of answers that come as a whole."""
+"""Figures shown of a run whose answers arrive whole, such as embeddings: name -> text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from benchrun.observe import Key
 
 
-class Budget:
+class ByteBudget:
     """The bytes that are held in memory for each key, and how many may be held in all."""
 
     def __init__(self, total: int) -> None:

@@ -39,7 +39,7 @@ from benchrun.observe import (
     view_of,
     views,
 )
-from benchrun.runtime.budget import Budget
+from benchrun.runtime.budget import ByteBudget
 from benchrun.runtime.memory import LatestResults
 from benchrun.runtime.owed import Owed
 from benchrun.runtime.stored_bytes import StoredBytes
@@ -98,7 +98,7 @@ class Indexes:
     ) -> None:
         self.results = LatestResults(most=result_runs)
         self.stored = StoredBytes()
-        self.declared = Budget(declared_bytes)
+        self.declared = ByteBudget(declared_bytes)
         self.left_out: dict[
             views.Key, int
         ] = {}  # sizes in bytes of runs and sweeps without room

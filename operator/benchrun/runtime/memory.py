@@ -25,7 +25,7 @@ from benchrun.observe import (
     Key,
     SweptRun,
 )
-from benchrun.runtime.budget import Budget
+from benchrun.runtime.budget import ByteBudget
 
 
 @dataclass(slots=True)
@@ -91,8 +91,8 @@ class Measured:
         record_bytes: int = RECORD_BYTES,
         sample_bytes: int = ALL_SAMPLE_BYTES,
     ) -> None:
-        self.records = Budget(record_bytes)
-        self.samples = Budget(sample_bytes)
+        self.records = ByteBudget(record_bytes)
+        self.samples = ByteBudget(sample_bytes)
 
     def note(self, key: Key, collected: Collected) -> None:
         """Record how many bytes are held for the run now."""

@@ -222,8 +222,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     async def _find_evidence(self, key: Key, run: Run, memory: RunMemory) -> None:
         """Read from the cluster whether objects that the run lacks exist after all.
 
-        Raises ClusterError while they can't be read, but only for EVIDENCE_SECONDS, since a server
-        may hold its GPU all the time.
+        Raises ClusterError while they can't be read. After EVIDENCE_SECONDS it returns instead, and
+        the run is decided without them: its server may be holding a GPU.
         """
         failed = await self._look_for_evidence(key, run)
         if failed is None:

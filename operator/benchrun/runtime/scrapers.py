@@ -278,9 +278,9 @@ class ExporterScraper:
             await asyncio.sleep(EXPORTER_INTERVAL_SECONDS)
 
     def take(self) -> dict[str, float | None]:
-        """Return the latest figures, once, since they are of one instant.
+        """Return the latest figures; empty if there are none since the last call.
 
-        Empty if there are no new figures.
+        No figure is returned twice: it belongs to one instant, and so to one sample.
         """
         latest = self._latest
         self._latest = None

@@ -29,7 +29,9 @@ kind."""
 
 
 @dataclass(slots=True)
-class Session:
+class RunTasks:
+    """The background tasks of one run, and the memory that they fill."""
+
     memory: RunMemory
     scrapers: dict[ScrapeTarget, asyncio.Task[None]] = field(default_factory=dict)
     poller: ClientPoller | None = None
@@ -51,7 +53,7 @@ class Sessions:
     measured: Measured = field(default_factory=Measured)
 
     def __post_init__(self) -> None:
-        self._sessions: dict[Key, Session] = {}
+        self._sessions: dict[Key, RunTasks] = {}
         self._ending: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
@@ -78,7 +80,7 @@ class Sessions:
             session = None
         if session is None and not scrape and pull is None and queued is None:
             return
-        session = self._sessions[key] = session or Session(memory)
+        session = self._sessions[key] = session or RunTasks(memory)
         self._scrape(key, session, scrape)
         self._poll(key, session, pull)
         self.workloads.follow(key, queued, memory.collected)
@@ -113,7 +115,7 @@ class Sessions:
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     def _scrape(
-        self, key: Key, session: Session, wanted: tuple[ScrapeTarget, ...]
+        self, key: Key, session: RunTasks, wanted: tuple[ScrapeTarget, ...]
     ) -> None:
         collected = session.memory.collected
         fetcher = self.fetcher
@@ -137,7 +139,7 @@ class Sessions:
                 scraper.run, "scrape", target.pod
             )
 
-    def _poll(self, key: Key, session: Session, wanted: PullTarget | None) -> None:
+    def _poll(self, key: Key, session: RunTasks, wanted: PullTarget | None) -> None:
         current = session.poller
         collected = session.memory.collected
         news = partial(self.enqueue, key)

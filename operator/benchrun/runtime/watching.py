@@ -343,7 +343,7 @@ class Lister:
 
 
 def _nowhere(_: str) -> None:
-    """Forget the version of a list from which no watch continues."""
+    """Do nothing with the version that a list ends with, since no watch goes on from there."""
 
 
 def _problem(kind: str, error: ClusterError) -> str:

@@ -25,7 +25,7 @@ _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(iB|i|B)?", re.IGNORECASE)
 def tokens_of(text: str) -> int:
     """Parse a whole number as vLLM does: 8k is 8000, 8K is 8192, 25.6k is 25600.
 
-    Raises ValueError. Amounts above 2**63 become 2**63.
+    Amounts above 2**63 become 2**63. Raises ValueError for any other text.
     """
     if (found := _TOKENS.fullmatch(text.strip())) is None:
         raise ValueError(
@@ -42,10 +42,10 @@ def tokens_of(text: str) -> int:
 
 
 def bytes_of(text: str) -> int:
-    """Parse an amount of memory into bytes. Raises ValueError.
+    """Parse an amount of memory into bytes.
 
     48GiB and 48Gi are 1024-based, 48GB is 1000-based, a bare number is bytes. Amounts above 2**63
-    become 2**63.
+    become 2**63. Raises ValueError for any other text.
     """
     if (found := _MEMORY.fullmatch(text.strip())) is None:
         raise ValueError(
@@ -57,7 +57,7 @@ def bytes_of(text: str) -> int:
 
 
 def share_of(text: str) -> float:
-    """Parse a number above 0 and at most 1. Raises ValueError."""
+    """Parse a number above 0 and at most 1. Raises ValueError for any other text."""
     try:
         share = float(text)
     except ValueError:

@@ -23,6 +23,7 @@ from benchrun_client.contract import (
     GapCounts,
     Probe,
     SamplingParams,
+    Shards,
     StageRecord,
     digest_of_token,
     open_record,
@@ -83,6 +84,14 @@ def test_the_largest_head_there_may_be_fits() -> None:
         run_uid="\x01" * 64, progress=failed, records=(longest,) * MAX_ENVELOPES
     )
     assert len(pack_delivery(head, ())) <= MAX_HEAD_BYTES
+
+
+@pytest.mark.parametrize("count", [1, 1025])
+def test_a_stage_has_two_shards_at_least_and_1024_at_most(count: int) -> None:
+    for within in (2, 1024):
+        assert Shards(count=within, start_skew_us=0, clock_error_us=0)
+    with pytest.raises(ValidationError, match="count"):
+        Shards(count=count, start_skew_us=0, clock_error_us=0)
 
 
 OLD_HEAD = (

@@ -21,7 +21,7 @@ from benchrun.api import (
     result_json,
 )
 from benchrun.judge.document_size import packed_document
-from benchrun.judge.judged_run import Evaluation, Surroundings, judged_run
+from benchrun.judge.judged_run import JudgedRun, Surroundings, judged_run
 from unit.judge.specs import spec, workload
 from unit.measure.records import record, requests, sample
 
@@ -36,7 +36,7 @@ SERVERS = [
 TTFT = {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 40}
 
 
-def evaluated(count: int = 2, **changes: Any) -> Evaluation:
+def evaluated(count: int = 2, **changes: Any) -> JudgedRun:
     """Judge a run of some load points."""
     rates = [str(n + 1) for n in range(count)]
     asked = spec(

@@ -334,6 +334,15 @@ def test_a_counter_that_fell_reports_nothing() -> None:
     assert gpu_figures([window(*fell)]) == GpuFigures(no_power_reason=NOT_RENEWED)
 
 
+def test_where_energy_was_renewed_once_the_power_is_the_watts() -> None:
+    shown = samples_of(
+        (t, {"gpu_joules": 5.0 if t < 10 else 9.0, "gpu_watts": 300.0 + t % 2})
+        for t in range(21)
+    )
+    found = gpu_figures([window(*shown)])
+    assert found.gpu_power_mean_watts == pytest.approx(300.5, abs=0.1)
+
+
 def test_pauses_between_stages_do_not_count() -> None:
     first = counting(50, watts=400.0, renewed_every=1)
     second = [

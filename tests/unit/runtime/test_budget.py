@@ -3,7 +3,7 @@
 from collections import Counter
 
 from benchrun.observe import Key, run_key
-from benchrun.runtime.budget import Budget
+from benchrun.runtime.budget import ByteBudget
 from hypothesis import given, strategies as st
 
 A, B, C = (run_key(namespace, "r") for namespace in "abc")
@@ -14,7 +14,7 @@ def of(namespace: str, number: int) -> Key:
 
 
 def test_a_namespace_may_borrow_what_others_leave() -> None:
-    budget = Budget(100)
+    budget = ByteBudget(100)
     assert [budget.hold(of("a", n), 30) for n in range(3)] == [(), (), ()]
     assert (budget.used, budget.used_by("a"), budget.share("a")) == (90, 90, 100)
 
@@ -22,7 +22,7 @@ def test_a_namespace_may_borrow_what_others_leave() -> None:
 def test_what_was_borrowed_is_given_back_to_whoever_has_less_than_its_share() -> (
     None
 ):
-    budget = Budget(100)
+    budget = ByteBudget(100)
     for number, size in enumerate((40, 50, 10)):
         budget.hold(of("a", number), size)
     assert budget.hold(B, 40) == (of("a", 1),), (
@@ -32,7 +32,7 @@ def test_what_was_borrowed_is_given_back_to_whoever_has_less_than_its_share() ->
 
 
 def test_beyond_its_share_a_namespace_finds_no_room() -> None:
-    budget = Budget(100)
+    budget = ByteBudget(100)
     budget.hold(A, 40)
     budget.hold(of("b", 1), 50)
     assert not budget.has_room(of("b", 2), 20)
@@ -43,7 +43,7 @@ def test_beyond_its_share_a_namespace_finds_no_room() -> None:
 
 
 def test_of_equal_ones_the_last_gives_back_so_that_nobody_changes_places() -> None:
-    budget = Budget(100)
+    budget = ByteBudget(100)
     for number in range(5):
         budget.hold(of("a", number), 25)
     assert [budget.of(of("a", number)) for number in range(5)] == [
@@ -57,7 +57,7 @@ def test_of_equal_ones_the_last_gives_back_so_that_nobody_changes_places() -> No
 
 
 def test_what_grows_counts_as_what_it_is_now() -> None:
-    budget = Budget(100)
+    budget = ByteBudget(100)
     budget.hold(A, 40)
     budget.hold(A, 90)
     assert (budget.of(A), budget.used) == (90, 90)
@@ -72,14 +72,14 @@ def test_what_grows_counts_as_what_it_is_now() -> None:
 
 
 def test_one_thing_larger_than_everything_is_never_held() -> None:
-    budget = Budget(100)
+    budget = ByteBudget(100)
     assert budget.hold(A, 101) == (A,)
     assert budget.used == 0
 
 
 def test_of_what_is_never_given_back_nobody_can_take_all() -> None:
     """Whoever grows as long as he may leaves as much as he has."""
-    budget = Budget(1000)
+    budget = ByteBudget(1000)
     for key in (A, B, C):
         while budget.may_grow(key.namespace):
             budget.note(key, budget.of(key) + 1)
@@ -90,7 +90,7 @@ def test_of_what_is_never_given_back_nobody_can_take_all() -> None:
 
 
 def test_who_holds_most_is_to_give_back_once_it_is_too_much() -> None:
-    budget = Budget(100)
+    budget = ByteBudget(100)
     budget.note(A, 90)
     assert not budget.is_over("a")
     budget.note(B, 20)
@@ -107,7 +107,7 @@ STEPS = st.lists(
 def test_whatever_comes_the_total_holds_and_nobody_below_his_share_gives_back(
     steps: list[tuple[str, int, int]],
 ) -> None:
-    budget = Budget(1000)
+    budget = ByteBudget(1000)
     held: dict[Key, int] = {}
     for namespace, number, size in steps:
         key = of(namespace, number)

@@ -99,22 +99,29 @@ _CONTEXT_UNIT = 256  # Contexts are whole multiples of so many tokens.
 
 
 def _chosen(given: Mapping[str, str | None], flag: str) -> int | None:
-    """Return a flag's number; None: not given, or left to the server. Raises ValueError."""
+    """Return a flag's number; None if it is not given, or if the server chooses it (0 or less).
+
+    Raises ValueError if the flag's value is not a whole number.
+    """
     text = given.get(flag)
     number = None if text is None else int(text)
     return number if number is not None and number > 0 else None
 
 
 def slots(given: Mapping[str, str | None]) -> int | None:
-    """Return how many requests run at once; None: the server chooses. Raises ValueError."""
+    """Return how many requests run at once; None if the server chooses it.
+
+    Raises ValueError if the flag's value is not a whole number.
+    """
     return _chosen(given, "parallel")
 
 
 def longest_sequence(given: Mapping[str, str | None]) -> int | None:
-    """Return the tokens of one slot; None: the model or the server decides. Raises ValueError.
+    """Return the tokens of one slot; None if the model or the server chooses them.
 
     The slots share the context equally, unless it is unified: by --kv-unified, or because the
-    number of slots is left to the server.
+    number of slots is left to the server. Raises ValueError if a flag's value is not a whole
+    number.
     """
     context = _chosen(given, "ctx-size")
     if context is None:

@@ -87,24 +87,18 @@ def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
     Arguments that the command already has as placeholders are left out. Metrics are turned on, and
     the server made to listen on all addresses, because neither is SGLang's default.
     """
+    own = {
+        PLACEHOLDERS["--model-path"]: f"--model-path={model.path}",
+        PLACEHOLDERS["--served-model-name"]: f"--served-model-name={model.name}",
+        PLACEHOLDERS["--port"]: f"--port={PORT}",
+    }
     optional = {
         "revision": model.revision,
         "tokenizer-path": model.tokenizer,
         "chat-template": model.chat_template,
     }
-    given = [
-        f"--{flag}={value}" for flag, value in optional.items() if value is not None
-    ]
-    own = {
-        "--model-path": f"--model-path={model.path}",
-        "--served-model-name": f"--served-model-name={model.name}",
-        "--port": f"--port={PORT}",
-    }
-    left = [
-        arg
-        for flag, arg in own.items()
-        if not any(PLACEHOLDERS[flag] in word for word in command)
-    ]
+    left = owned_flags.left_out(own, command)
+    given = owned_flags.written(optional)
     return [*left, "--host=0.0.0.0", "--enable-metrics", *given]
 
 

@@ -83,24 +83,18 @@ def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
     Arguments that the command already has as placeholders are left out. Metrics are turned on, and
     the server made to listen on all addresses, because neither is its default.
     """
-    optional = {
-        "revision": model.revision,
-        "tokenizer": model.tokenizer,
-        "chat_template": model.chat_template,
-    }
-    given = [
-        f"--{flag}={value}" for flag, value in optional.items() if value is not None
-    ]
     own = {
         MODEL: model.path,
         PLACEHOLDERS["--served_model_name"]: f"--served_model_name={model.name}",
         PLACEHOLDERS["--port"]: f"--port={PORT}",
     }
-    left = [
-        arg
-        for placeholder, arg in own.items()
-        if not any(placeholder in word for word in command)
-    ]
+    optional = {
+        "revision": model.revision,
+        "tokenizer": model.tokenizer,
+        "chat_template": model.chat_template,
+    }
+    left = owned_flags.left_out(own, command)
+    given = owned_flags.written(optional)
     metrics = [f"--set={path}=true" for path in METRICS]
     return [*left, "--host=0.0.0.0", *metrics, *given]
 

@@ -171,25 +171,20 @@ def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
 
     Arguments that the command already has as placeholders are left out.
     """
+    own = {
+        PLACEHOLDERS["--model"]: model.path,
+        PLACEHOLDERS["--served-model-name"]: f"--served-model-name={model.name}",
+        PLACEHOLDERS["--port"]: f"--port={PORT}",
+    }
     optional = {
         "revision": model.revision,
         "tokenizer": model.tokenizer,
         "chat-template": model.chat_template,
     }
-    given = [
-        f"--{flag}={value}" for flag, value in optional.items() if value is not None
+    return [
+        *owned_flags.left_out(own, command),
+        *owned_flags.written(optional),
     ]
-    own = {
-        "--model": model.path,
-        "--served-model-name": f"--served-model-name={model.name}",
-        "--port": f"--port={PORT}",
-    }
-    left = [
-        arg
-        for flag, arg in own.items()
-        if not any(PLACEHOLDERS[flag] in word for word in command)
-    ]
-    return [*left, *given]
 
 
 def owned_flag(

@@ -1,4 +1,4 @@
-"""`BenchmarkSweep.status`: the table, its summary, and what it needs of a run's status."""
+"""`BenchmarkSweep.status`: the table, its summary, and the parts of runs' statuses in its rows."""
 
 from typing import Annotated, Literal
 

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
     kubectl = cluster.kubectl_of(options)
     # All are read before the first is applied.
     wanted = manifests.manifests_in(options.file)
-    started: list[manifests.Applied] = []
+    started: list[manifests.AppliedObject] = []
     try:
         with interrupts.sigterm_interrupts():
             with (
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 def _apply(
     wanted: Sequence[manifests.Manifest],
     kubectl: cluster.Kubectl,
-    started: list[manifests.Applied],
+    started: list[manifests.AppliedObject],
     console: Console,
 ) -> None:
     for manifest in wanted:
@@ -110,7 +110,7 @@ def _apply(
 
 
 def _followed(
-    started: Sequence[manifests.Applied], kubectl: cluster.Kubectl
+    started: Sequence[manifests.AppliedObject], kubectl: cluster.Kubectl
 ) -> dict[str, following.FollowedObject]:
     return following.by_name(
         (
@@ -122,7 +122,7 @@ def _followed(
     )
 
 
-def _sentence(each: manifests.Applied) -> str:
+def _sentence(each: manifests.AppliedObject) -> str:
     place = f" in namespace {each.namespace}" if each.namespace else ""
     done = "created" if each.kind in cluster.RESOURCES else "applied"
     return (

@@ -451,7 +451,10 @@ def _fell_back(runs: Side) -> str | None:
 
 
 def _chat_template(run: MeasuredRun) -> str | None:
-    """Return text that names the chat template; None if the spec gives one and the client none."""
+    """Return text that names the chat template.
+
+    None if the spec gives a template whose digest the client has not told.
+    """
     if run.spec.chat_template is None:
         return "the model's own"
     client = run.status.client

@@ -462,7 +462,7 @@ _REASONING_COLUMNS: tuple[ExportColumn[_RequestRow], ...] = (
         ),
     ),
 )
-"""There if an answer of the run has reasoning."""
+"""Columns that a table has only if an answer of the run has reasoning."""
 
 
 def _ms(column: Sequence[int] | None, row: _RequestRow) -> float | None:

@@ -5,14 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from benchrun.api import Timeline, TimelineSpan
-
-
-class Band(NamedTuple):
-    """Mean of some samples, with the least and the greatest of them."""
-
-    mean: float
-    low: float
-    high: float
+from benchrun.measure import Band
 
 
 class Span(NamedTuple):

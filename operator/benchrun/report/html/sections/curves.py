@@ -378,8 +378,8 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     if len(probes) < len(ordered):
         elements.append(
             html.Prose(
-                "Some stages are not in the result document, so the order of loads "
-                "without a number is unknown."
+                "The result document lacks some stages. Loads that have no number here were "
+                "tried too; in which order is not known."
             )
         )
     words = frozenset({"outcome", "verdict"})
