@@ -2,13 +2,7 @@
 
 from collections.abc import Mapping
 
-from benchrun.foreign import (
-    aiperf,
-    guidellm,
-    inference_perf,
-    llm_d,
-    vllm_bench,
-)
+from benchrun.foreign import aiperf, guidellm, inference_perf, llm_d, vllm_bench
 from benchrun.foreign.model import FileReader
 
 READERS: Mapping[str, FileReader] = {
