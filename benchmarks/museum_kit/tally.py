@@ -1,7 +1,7 @@
 """What a tool made of each exhibit, and how often it was right."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from benchrun.api import SEVERITIES, Code, Severity
@@ -16,6 +16,7 @@ WORDS: Mapping[Word, str] = {
     "silent": "nothing is said: missed",
     "prevented": "what was wrong in the thread is right here",
 }
+TOOL_NAMES = ("vllm", "guidellm", "aiperf", "inference-perf")
 Theirs = Literal["flagged", "silent"]
 Codes = Mapping[str, Severity]
 
@@ -35,8 +36,12 @@ class Shown:
     """Our findings of it that the twin has not; Notes only if they name it."""
     alarms: Sequence[str] = ()
     """Our Suspect and Invalid findings of its twin, which is clean."""
-    vllm: Theirs | None = None
-    """None: it was not replayed through vLLM's benchmark, or can't be."""
+    waited_percent: float = 0.0
+    """Share of the twin's time in which its client or server waited for a core of the host."""
+    times: int = 0
+    """How often the twin was measured: a busy host is not believed at once."""
+    theirs: Mapping[str, Theirs] = field(default_factory=dict)
+    """What other tools do; one that can't replay it, or did not yet, is missing."""
 
 
 def unseen(exhibit: Exhibit) -> Shown:
@@ -95,6 +100,15 @@ def figures(shown: Sequence[Shown]) -> Mapping[str, int]:
         **{word: sum(each.ours == word for each in shown) for word in WORDS},
         "twins": len(twins),
         "false_alarms": sum(map(len, twins.values())),
-        "vllm_exhibits": sum(each.vllm is not None for each in shown),
-        "named_by_vllm": sum(each.vllm == "flagged" for each in shown),
+        **{
+            f"{what}_by_{tool}": count
+            for tool in TOOL_NAMES
+            for what, count in _counts_of(tool, shown)
+        },
     }
+
+
+def _counts_of(tool: str, shown: Sequence[Shown]) -> Iterator[tuple[str, int]]:
+    words = [each.theirs[tool] for each in shown if tool in each.theirs]
+    yield "replayed", len(words)
+    yield "named", words.count("flagged")

@@ -10,46 +10,16 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-import httpx
 import truth_kit
 from truth_kit.lab import Experiment
-from truth_kit.processes import (
-    TINY_MODEL,
-    VLLM_PYTHON,
-    VLLM_VARIABLES,
-    Server,
-    server,
-)
+from truth_kit.processes import TINY_MODEL, VLLM_PYTHON, VLLM_VARIABLES, server
+
+from museum_kit.said import Said, up, warnings_in
 
 PATIENCE_SECONDS = 180.0
-UP_SECONDS = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Said:
-    """What vLLM's benchmark said of one experiment."""
-
-    failed: int = 0
-    ended: bool = False
-    """Whether it ended without a result."""
-    warnings: frozenset[str] = frozenset()
-
-    def flags(self, clean: Self) -> bool:
-        """Return whether it says more than of the clean twin."""
-        return (
-            self.failed > clean.failed
-            or (self.ended and not clean.ended)
-            or bool(self.warnings - clean.warnings)
-        )
-
-
-def can_replay(experiment: Experiment) -> bool:
-    """Return whether the experiment disturbs only its servers and its load, not the client."""
-    return experiment.client_cpu_share is None and len(experiment.servers) == 1
 
 
 async def said_of(experiment: Experiment) -> Said:
@@ -64,14 +34,14 @@ async def said_of(experiment: Experiment) -> Said:
             ) as at,
             _bench(folder / "log") as bench,
         ):
-            await _up(at)
+            await up(at)
             failed = 0
             for arguments in _commands(experiment, at.url):
                 result = await _result(bench, arguments)
                 if result is None:
                     return Said(failed, ended=True)
                 failed += result["failed"]
-        return Said(failed, warnings=_warnings(folder / "log"))
+        return Said(failed, warnings=warnings_in(folder / "log"))
 
 
 def _commands(experiment: Experiment, url: str) -> Iterator[Sequence[str]]:
@@ -120,29 +90,6 @@ async def _result(
         line = await bench.stdout.readline()
     found: Mapping[str, Any] | None = json.loads(line) if line else None
     return found
-
-
-def _warnings(log: Path) -> frozenset[str]:
-    """Return the lines of a log that warn, without their digits."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return frozenset(
-        "".join(each for each in line if not each.isdigit())
-        for line in lines
-        if "warning" in line.lower()
-    )
-
-
-async def _up(at: Server) -> None:
-    async with (
-        asyncio.timeout(UP_SECONDS),
-        httpx.AsyncClient(trust_env=False) as http,
-    ):
-        while True:
-            try:
-                if (await http.get(f"{at.url}/health")).is_success:
-                    return
-            except httpx.TransportError:
-                await asyncio.sleep(0.1)
 
 
 @asynccontextmanager

@@ -42,6 +42,7 @@ from benchrun_client.engines import ENGINES
 
 from truth_kit.physical import (
     Standstill,
+    core_wait_seconds,
     counting_waits,
     cpu_periods,
     cpu_quota,
@@ -139,6 +140,8 @@ class Outcome:
     truth: tuple[Mapping[str, Any], ...]
     """Log of the servers, one object per finished request."""
     wall_seconds: float
+    waited_share: float = 0.0
+    """Share of the measuring that the client or a server, whichever more, waited for a core."""
 
     @cached_property
     def judged(self) -> Judged:
@@ -218,7 +221,7 @@ async def measure(experiment: Experiment) -> Outcome:
                 for flags in experiment.servers
             ]
             spec = experiment.spec(await _on_its_way(stack, experiment, servers[0]))
-            records, samples = await _measure(
+            records, samples, waited = await _measure(
                 stack, experiment, _plan(experiment, spec, servers), servers, folder
             )
         # Read once the servers have ended: they write their log when they have time.
@@ -231,6 +234,7 @@ async def measure(experiment: Experiment) -> Outcome:
         compilations,
         truth,
         time.monotonic() - began,
+        waited,
     )
 
 
@@ -244,12 +248,11 @@ async def measure_at(experiment: Experiment, at: Server) -> Outcome:
     spec = experiment.spec(at.url)
     with tempfile.TemporaryDirectory(prefix="truth-") as folder:
         async with AsyncExitStack() as stack:
-            records, samples = await _measure(
+            records, samples, waited = await _measure(
                 stack, experiment, _plan(experiment, spec, [at]), [at], Path(folder)
             )
-    return Outcome(
-        spec, tuple(records), tuple(samples), (), (), time.monotonic() - began
-    )
+    wall = time.monotonic() - began
+    return Outcome(spec, tuple(records), tuple(samples), (), (), wall, waited)
 
 
 def stage_seeds(experiment: Experiment, at: Server) -> Sequence[int]:
@@ -287,7 +290,7 @@ async def _measure(
     plan: Plan,
     servers: Sequence[Server],
     folder: Path,
-) -> tuple[list[StageRecord], list[Sample]]:
+) -> tuple[list[StageRecord], list[Sample], float]:
     plan_file = folder / "plan.json"
     plan_file.write_text(plan.to_json())
     group = None
@@ -310,6 +313,7 @@ async def _measure(
         if stop
     ]
     of_servers = [each.process for each in servers]
+    waits = _Waits((process, *of_servers))
     ahead = [
         process
     ] * experiment.client_ahead + of_servers * experiment.servers_ahead
@@ -319,6 +323,7 @@ async def _measure(
 
         This must not come earlier: processes that start want cores, too.
         """
+        waits.begin()
         if group is not None:
             (group / "cgroup.procs").write_text(str(process.pid))
         for each in ahead:
@@ -333,13 +338,32 @@ async def _measure(
     ]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await _pull(
+            records = await _pull(
                 http, url, plan, process, holds=holds, stops=stops
-            ), samples
+            )
+            return records, samples, waits.share()
     finally:
         for task in scraping:
             task.cancel()
         await asyncio.gather(*scraping, return_exceptions=True)
+
+
+class _Waits:
+    """How long processes wait for a core, from when the measuring begins."""
+
+    def __init__(self, processes: Sequence[asyncio.subprocess.Process]) -> None:
+        self._processes = processes
+        self.begin()
+
+    def begin(self) -> None:
+        self._began = time.monotonic()
+        self._before = [core_wait_seconds(each) for each in self._processes]
+
+    def share(self) -> float:
+        """Return the share of the time since then that the process waited that waited longest."""
+        now = [core_wait_seconds(each) for each in self._processes]
+        waited = max(b - a for a, b in zip(self._before, now, strict=True))
+        return max(0.0, waited) / max(1e-3, time.monotonic() - self._began)
 
 
 def _plan(

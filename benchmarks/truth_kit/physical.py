@@ -129,6 +129,15 @@ def waited_seconds(group: Path) -> float:
     return int(some.rpartition("total=")[2]) / 1e6
 
 
+def core_wait_seconds(process: Process) -> float:
+    """Return how long the main thread of a process has waited for a core; 0 once it has ended."""
+    try:
+        words = Path(f"/proc/{process.pid}/schedstat").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return int(words[1]) / 1e9
+
+
 def cpu_periods(group: Path) -> tuple[float, float]:
     """Return the periods of a control group, and how many of them were throttled.
 

@@ -433,10 +433,11 @@ def manifest_files(data: bytes) -> None:
 def foreign_files(data: bytes) -> None:
     """Result files of other tools, by every reader, and their judgement."""
     for reader in foreign_readers.READERS.values():
-        with contextlib.suppress(Unreadable):
-            read = document.documents("file", data, remedy=reader.remedy)
-            stages = reader.read([Source("folder", read)])
-            as_json(reader.tool, judged.judged(stages, Thresholds()))
+        for name in ("file", "file.yaml"):
+            with contextlib.suppress(Unreadable):
+                read = document.documents(name, data, remedy=reader.remedy)
+                stages = reader.read([Source("folder", read)])
+                as_json(reader.tool, judged.judged(stages, Thresholds()))
 
 
 READERS: dict[str, Callable[[bytes], None]] = {

@@ -298,7 +298,8 @@ def _manifests() -> list[bytes]:
 def _foreign() -> list[bytes]:
     """Files of other tools; those of AIPerf's folder as the lines of one."""
     of_folder = _files("foreign/files/*/*.json", "foreign/files/*/*.jsonl")
-    return [*_files("foreign/files/*.json"), b"\n".join(of_folder)]
+    single = _files("foreign/files/*.json", "foreign/files/*.yaml")
+    return [*single, b"\n".join(of_folder)]
 
 
 _SEEDS: dict[str, Callable[[], list[bytes]]] = {

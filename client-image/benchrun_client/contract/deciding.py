@@ -3,9 +3,9 @@
 What `certainty` asks for is counted: requests beyond a percentile, rounds of all requests in
 flight, repeats. Whether a limit is kept follows from the noise, as it was measured: batches and
 clusters become more with the requests, the scatter of repeats shrinks with their number, and
-Student's factor with both. The percentile is taken to be as measured, and what is told decides
-with a probability of `POWER`. docs/measurement.md has it in plain words, docs/truth.md says how
-far the told numbers are off.
+Student's factor with both. The percentile is taken to be as measured, nearer to its limit where
+noise hides how far it is, and what is told decides with a probability of `POWER`.
+docs/measurement.md has it in plain words, docs/truth.md says how far the told numbers are off.
 """
 
 import math
@@ -36,6 +36,10 @@ OPEN_STEADY = 0.9
 SPARE = 1.15
 """The number of requests in flight of an open loop differs from stage to stage, and with it the
 rounds: so many times as many requests have enough of them in most stages."""
+MOST_FARTHER = 2.0
+"""How many times as far from the limit a measured percentile counts at most as the true one."""
+SURE_ERRORS = 3.0
+"""Standard errors from the limit from which on a measured distance is the true one's median."""
 REPEATS_OF_BATCHES = 4.0
 """How many repeats the scatter of the batches is worth, where both say how far repeats differ."""
 
@@ -114,7 +118,28 @@ def needed_to_decide(
     noise = _noise(sample, percent, error, is_above=value <= limit)
     if noise is None:
         return _more_than_there_is(sample, longer, repeats)
-    return _enough(noise, distance, longer, repeats)
+    likely = likely_distance(distance, noise.now)
+    return _enough(noise, likely, longer, repeats)
+
+
+def likely_distance(distance: float, error: float) -> float:
+    """Return the distance of which the measured one is the median, given its standard error.
+
+    Where noise is as large as the distance, most measurements are farther from the limit than the
+    truth is, on one side or the other. What is told grows by no more than `MOST_FARTHER` squared
+    for that: of a distance well below the noise nothing is known.
+    """
+    least = distance / MOST_FARTHER
+    if distance >= SURE_ERRORS * error:
+        return distance
+    low, high = 0.0, distance / error
+    measured = high
+    normal = NormalDist()
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        nearer = normal.cdf(measured - middle) - normal.cdf(-measured - middle)
+        low, high = (middle, high) if nearer > 0.5 else (low, middle)
+    return max(least, low * error)
 
 
 def _more_than_there_is(
@@ -159,6 +184,13 @@ class _Noise:
     is_same: (
         bool  # All repeats were sent the same prompts: more of them add nothing.
     )
+
+    @property
+    def now(self) -> float:
+        """Return the standard error of the percentile as it was measured."""
+        if self.repeats < certainty.MIN_REPEATS:
+            return self.of_all
+        return max(self.of_all, self.of_one / math.sqrt(self.repeats))
 
     def reach(self, longer: float, repeats: int) -> float:
         """Return how far from its limit a percentile has to be measured, to be decided so often."""

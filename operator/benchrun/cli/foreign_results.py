@@ -35,21 +35,31 @@ def judge_files(
         raise errors.CommandError(
             "--from reads files of another tool: leave NAME, -f and --records out"
         )
-    reader = READERS[tool]
-    if not names:
-        raise errors.CommandError(f"--from {tool}: {reader.remedy}")
-    try:
-        stages = reader.read(
-            [_source(path, reader) for path in _paths(names, reader)]
-        )
-        found = judged.judged(stages, limits, severities)
-    except document.Unreadable as error:
-        raise errors.CommandError(str(error)) from error
+    found = judgement(tool, names, limits, severities)
     if options.output == "json":
         print(json.dumps(as_json(tool, found), indent=2))
     else:
         show(console, found)
     return exit_codes.INVALID if found.verdict == "Invalid" else exit_codes.PASSED
+
+
+def judgement(
+    tool: str,
+    names: Sequence[str],
+    limits: Thresholds,
+    severities: Sequence[RuleSeverity],
+) -> ForeignJudgement:
+    """Read files and folders of a tool, and judge them. Raises CommandError."""
+    reader = READERS[tool]
+    if not names:
+        raise errors.CommandError(f"{tool}: {reader.remedy}")
+    try:
+        stages = reader.read(
+            [_source(path, reader) for path in _paths(names, reader)]
+        )
+        return judged.judged(stages, limits, severities)
+    except document.Unreadable as error:
+        raise errors.CommandError(str(error)) from error
 
 
 def _paths(names: Iterable[str], reader: FileReader) -> list[Path]:

@@ -1,10 +1,17 @@
-"""Read JSON that anybody may have written; errors name file, key and remedy."""
+"""Read JSON and YAML that anybody may have written; errors name file, key and remedy."""
 
 import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import yaml
+
+YAML_ENDINGS = (".yaml", ".yml")
+MAX_YAML_BYTES = 2 * 1024 * 1024
+"""Largest YAML file: reading one takes longer and more memory than JSON."""
+MAX_YAML_DEPTH = 50
 MAX_BYTES = 64 * 1024 * 1024  # Largest file.
 MAX_COMMAS = 8_000_000
 """Most commas in a file: each ends a value of up to 32 bytes in memory."""
@@ -99,7 +106,10 @@ class Part:
 
 
 def documents(file: str, data: bytes, *, remedy: str) -> list[Part]:
-    """Return the JSON document of a file, or one for each line (JSON Lines). Raises Unreadable."""
+    """Return the document of a file, or one for each line (JSON Lines). Raises Unreadable.
+
+    A file whose name ends as YAML does is read as such.
+    """
     whole = Part(file, remedy, None)
     if len(data) > MAX_BYTES:
         raise whole.wrong(f"has {len(data)} bytes, more than {MAX_BYTES}")
@@ -108,12 +118,38 @@ def documents(file: str, data: bytes, *, remedy: str) -> list[Part]:
         or data.count(b"[") + data.count(b"{") > MAX_NESTED
     ):
         raise whole.wrong("has more values than a result may have")
+    if file.endswith(YAML_ENDINGS):
+        return [Part(file, remedy, _yaml(whole, data))]
     try:
         return [Part(file, remedy, json.loads(data))]
     except RecursionError:
         raise whole.wrong("is nested too deep") from None
     except ValueError:
         return _lines(whole, data)
+
+
+# CSafeLoader is ten times as fast. It exists where PyYAML was built with libyaml.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _yaml(whole: Part, data: bytes) -> object:
+    """Return a YAML document. One with aliases is refused: few bytes of them make many values."""
+    if len(data) > MAX_YAML_BYTES:
+        raise whole.wrong(f"has {len(data)} bytes, more than {MAX_YAML_BYTES}")
+    try:
+        depth = 0
+        for event in yaml.parse(data, Loader=_LOADER):
+            if isinstance(event, yaml.AliasEvent):
+                raise whole.wrong("has aliases, which no tool writes")
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_YAML_DEPTH:
+                raise whole.wrong("is nested too deep")
+        return yaml.load(data, Loader=_LOADER)
+    except RecursionError:
+        raise whole.wrong("is nested too deep") from None
+    except (ValueError, yaml.YAMLError):
+        raise whole.wrong("is not YAML") from None
 
 
 def _lines(whole: Part, data: bytes) -> list[Part]:

@@ -71,7 +71,7 @@ def _stage(part: Part) -> ForeignStage:
     planned = part.at("num_prompts").count(most=MAX_REQUESTS_A_STAGE)
     failed = part.find("failed")
     backend = part.at("backend").text()
-    definitions = _definitions(backend)
+    definitions = definitions_of(backend)
     sent = _requests(part, answered) if part.find("ttfts") is not None else None
     load, why = _load(part)
     model = part.find("model_id")
@@ -98,7 +98,8 @@ def _stage(part: Part) -> ForeignStage:
     )
 
 
-def _definitions(backend: str) -> list[FigureDefinition]:
+def definitions_of(backend: str) -> list[FigureDefinition]:
+    """Return what the latencies of a back end are among ours, and the throughput."""
     if backend in _COMPLETIONS:
         notes = dict.fromkeys(_LATENCIES, "")
     elif backend in _CHAT:

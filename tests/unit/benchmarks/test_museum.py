@@ -1,16 +1,19 @@
 """The museum's counts: what a word means, twins that are shared, and exhibits that are whole."""
 
+import json
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from benchrun.api import Code
-from museum import _experiments, _twins, museum
-from museum_kit import tally
+from museum import _batches, _experiments, _is_seen, _twins, museum
+from museum_kit import columns, peers_column, tally
 from museum_kit.exhibits import EXHIBITS, Exhibit
-from museum_kit.vllm_column import Said, can_replay
+from museum_kit.said import Said, can_replay, warnings_in
+from unit.foreign.foreign_files import FILES
 
-from dev.museum_table import museum_text
+from dev.museum_table import TOOLS, museum_text
 
 PREFIX = Code.PREFIX_CACHE_CONTAMINATED
 CACHED = next(each for each in EXHIBITS if PREFIX in each.names)
@@ -52,7 +55,11 @@ def test_what_the_words_mean(
 
 
 SEEN = replace(
-    tally.unseen(CACHED), twin="twin", ours="named", said=[PREFIX], vllm="silent"
+    tally.unseen(CACHED),
+    twin="twin",
+    ours="named",
+    said=[PREFIX],
+    theirs={"vllm": "silent"},
 )
 MISSED = replace(
     tally.unseen(EXHIBITS[-1]), twin="twin", ours="silent", alarms=["ColdStart"]
@@ -71,9 +78,38 @@ def test_a_twin_of_several_counts_once() -> None:
         "prevented": 0,
         "twins": 1,
         "false_alarms": 1,
-        "vllm_exhibits": 1,
+        "replayed_by_vllm": 1,
         "named_by_vllm": 0,
+        "replayed_by_guidellm": 0,
+        "named_by_guidellm": 0,
+        "replayed_by_aiperf": 0,
+        "named_by_aiperf": 0,
+        "replayed_by_inference-perf": 0,
+        "named_by_inference-perf": 0,
     }
+
+
+def test_every_tool_has_a_column_and_a_title() -> None:
+    assert tuple(columns.TOOLS) == tally.TOOL_NAMES == tuple(TOOLS)
+
+
+def test_exhibits_of_a_twin_are_replayed_together() -> None:
+    batches = list(_batches(_twins(EXHIBITS)))
+    assert sum(map(len, batches)) == len(EXHIBITS)
+    twins = [{each.clean.name for each in batch} for batch in batches]
+    assert all(len(each) == 1 for each in twins)
+    assert len(set.union(*twins)) == len(batches)
+
+
+def test_what_is_left_is_what_has_no_result() -> None:
+    assert _is_seen(SEEN, "")
+    assert _is_seen(SEEN, "vllm")
+    assert not _is_seen(SEEN, "aiperf")
+    assert not _is_seen(tally.unseen(CACHED), "")
+    assert not _is_seen(None, "")
+    blamed = replace(MISSED, waited_percent=30.0)
+    assert not _is_seen(blamed, "")
+    assert _is_seen(replace(blamed, waited_percent=0.1), "")
 
 
 def test_what_is_not_shown_again_keeps_its_result() -> None:
@@ -87,12 +123,17 @@ def test_what_is_not_shown_again_keeps_its_result() -> None:
 def test_the_page_has_a_row_an_exhibit_and_what_does_not_happen() -> None:
     page = museum_text(museum([SEEN], []))
     row = next(line for line in page.splitlines() if f"[{SEEN.thread}]" in line)
-    assert f"| named | [{PREFIX}](findings/{PREFIX}.md) | silent |" in row
+    assert f"| named | [{PREFIX}](findings/{PREFIX}.md) | silent | - |" in row
     assert page.count("not replayed yet") == len(EXHIBITS) - 1
     assert f"- {SEEN.thread}: {SEEN.by_default}." in page
 
 
-def test_vllm_flags_what_it_does_not_say_of_the_twin() -> None:
+def test_the_page_tells_which_twins_are_blamed_on_how_busy_a_machine() -> None:
+    page = museum_text(museum([replace(MISSED, waited_percent=3.5)], []))
+    assert "- twin: ColdStart; a process of it waited for a core in 3.5 %" in page
+
+
+def test_a_tool_flags_what_it_does_not_say_of_the_twin() -> None:
     clean = Said(failed=1, warnings=frozenset({"slow"}))
     assert not Said(failed=1, warnings=frozenset({"slow"})).flags(clean)
     assert Said(failed=2).flags(clean)
@@ -104,3 +145,51 @@ def test_a_starved_client_is_not_replayed_through_another() -> None:
     starved = [each for each in EXHIBITS if each.wrong.client_cpu_share is not None]
     assert starved
     assert not any(can_replay(each.wrong) for each in starved)
+
+
+def of_thread(word: str) -> Exhibit:
+    """Return the exhibit of a thread with this in its name."""
+    return next(each for each in EXHIBITS if word in each.thread)
+
+
+@pytest.mark.parametrize("tool", ["guidellm", "aiperf", "inference-perf"])
+def test_a_tool_is_told_the_load_of_an_exhibit(tool: str, tmp_path: Path) -> None:
+    exhibit = of_thread("guidellm#444")
+    (load,) = peers_column._loads(exhibit.wrong, "http://127.0.0.1:1")
+    assert (load.rate, load.cap, load.requests) == (20.0, None, 220)
+    words = peers_column._COMMANDS[tool](load, tmp_path / "out")
+    told = " ".join(words) + "".join(
+        each.read_text() for each in tmp_path.glob("out.*")
+    )
+    for number in ("20.0", "64", "24", "http://127.0.0.1:1"):
+        assert number in told
+
+
+def test_what_a_tool_cannot_be_told_is_not_replayed_through_it() -> None:
+    at_once = of_thread("vllm#4252").wrong
+    chat = of_thread("vllm#27485").wrong
+    starved = of_thread("vllm#39963").wrong
+    assert peers_column.replays("guidellm", at_once)
+    assert not peers_column.replays("aiperf", at_once)
+    assert peers_column.replays("aiperf", chat)
+    assert not peers_column.replays("inference-perf", chat)
+    assert not peers_column.replays("guidellm", starved)
+
+
+def test_failed_requests_are_counted_by_the_readers_of_the_tools_files(
+    tmp_path: Path,
+) -> None:
+    assert peers_column._failed("guidellm", tmp_path) is None
+    name = "guidellm-0.8.1-concurrency-4.json"
+    content = json.loads((FILES / name).read_text())
+    content["benchmarks"][0]["metrics"]["request_totals"]["errored"] = 3
+    (tmp_path / "benchmarks.json").write_text(json.dumps(content))
+    assert peers_column._failed("guidellm", tmp_path) == 3
+    (tmp_path / "benchmarks.json").write_text("cut off")
+    assert peers_column._failed("guidellm", tmp_path) is None
+
+
+def test_digits_of_a_warning_do_not_make_it_another(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("WARNING: 3 slow\nfine\nwarning: 4 late\nWARNING: 5 slow\n")
+    assert warnings_in(log) == {"WARNING:  slow", "warning:  late"}

@@ -16,7 +16,7 @@ from benchrun_client.contract import (
     needed_to_decide,
     stage_shape,
 )
-from benchrun_client.contract.deciding import LOST_ROUNDS, SPARE
+from benchrun_client.contract.deciding import LOST_ROUNDS, SPARE, likely_distance
 
 INF = math.inf
 
@@ -157,6 +157,41 @@ def test_a_search_measures_in_another_stretch_and_needs_none() -> None:
     assert found is not None
     assert found.repeats == 1
     assert found.longer > 1
+
+
+@pytest.mark.parametrize("true", [0.7, 1.0, 1.5, 3.0])
+def test_the_likely_distance_is_the_true_one_in_the_median(true: float) -> None:
+    random = Random(1)
+    measured = sorted(abs(random.gauss(true, 1)) for _ in range(20_001))
+    typical = measured[len(measured) // 2]
+    assert typical >= true - 0.03
+    assert likely_distance(typical, 1.0) == pytest.approx(true, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("measured", "error", "likely"),
+    [
+        pytest.param(0.5, 0.1, 0.5, id="noise is small"),
+        pytest.param(0.5, 0.0, 0.5, id="there is none"),
+        pytest.param(0.1, 0.5, 0.05, id="nothing is known but the noise"),
+        pytest.param(0.0, 0.5, 0.0, id="at the limit"),
+    ],
+)
+def test_a_distance_is_at_most_halved(
+    measured: float, error: float, likely: float
+) -> None:
+    assert likely_distance(measured, error) == pytest.approx(likely)
+
+
+def test_a_limit_that_noise_hides_takes_more_than_its_distance_says() -> None:
+    random = Random(3)
+    noisy = closed([1000.0 * random.lognormvariate(0, 1.0) for _ in range(100)])
+    value = decided(noisy, 50, 1e9).value
+    found = needed_to_decide(noisy, 50, 1.1 * value, one_stretch=False)
+    twice = needed_to_decide(noisy, 50, 1.1**2 * value, one_stretch=False)
+    assert found is not None
+    assert twice is not None
+    assert found.longer > 3.5 * twice.longer
 
 
 def test_the_nearer_the_limit_the_more_it_takes() -> None:

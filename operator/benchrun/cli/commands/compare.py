@@ -22,6 +22,7 @@ from benchrun.cli import (
     console_tables,
     errors,
     finished_results,
+    foreign_comparison,
     shared_options,
 )
 from benchrun.cli.finished_results import NamedRun
@@ -51,7 +52,11 @@ if nothing changed, any change is reported in at most 5 % of comparisons.
 The gate (--max-regression) tests each figure against the limit. \
 With one server a side it holds for these two servers
 only, and passes only with --one-server-is-enough. --equivalence is the least change that \
-matters."""
+matters.
+
+A side may also be TOOL=FILE[,FILE...], result files of another tool, \
+as judge --from reads them: then both are, and only
+figures of equal definition are compared."""
 EPILOG = """\
 exit codes: 0 compared, whatever the outcome, or within --max-regression; 1 a run can't be read; \
 3 a figure got worse by more
@@ -120,6 +125,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
+    if foreign_comparison.are_files(options):
+        return foreign_comparison.compare_files(options, console)
     kubectl = cluster.kubectl_of(options)
     find = _in_files(options.file) if options.file else _in_cluster(kubectl)
     before, after = (
