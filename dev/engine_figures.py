@@ -1,4 +1,6 @@
-"""The tables of figures and of findings by engine, for `docs/engines.md`: has it, or absent.
+"""The tables of settings, figures and findings by engine, for `docs/engines.md`.
+
+An engine has a figure, has it from answers, or lacks it; a setting has flags, or is reported.
 
 Which findings an engine allows is judged: the rules read a record and samples that have everything
 an engine says, and what they could not check for want of it is absent.
@@ -17,12 +19,13 @@ from benchrun_client.contract import (
     RequestColumns,
     ServerEdge,
 )
-from benchrun_client.engines import ENGINES, Engine, EngineName
+from benchrun_client.engines import ENGINES, Engine, EngineName, EngineSetting
 from unit.judge.specs import spec, workload
 from unit.measure.records import edge, load_point, record, requests, sample, served
 
 HAS = "yes"
 ABSENT = "-"
+FROM_ANSWERS = "from answers"
 _OF_RECORDS = {
     "request_success_total": "Requests that have ended.",
     "generation_tokens_total": "Tokens generated.",
@@ -39,8 +42,37 @@ _OF_RECORDS = {
 def table() -> str:
     """Return both tables as Markdown."""
     engines = [ENGINES[name] for name in _names()]
-    figures = [*_figures(engines), *_counters(engines), _starts(engines)]
+    figures = [
+        *_figures(engines),
+        *_answers(engines),
+        *_counters(engines),
+        _starts(engines),
+    ]
     return f"{_head('of a server')}{''.join(figures)}\n{_head('finding')}{''.join(_findings())}"
+
+
+def settings_table() -> str:
+    """Return the settings that are compared, with what they change and each engine's names."""
+    engines = [ENGINES[name] for name in _names()]
+    named = " | ".join(each.name for each in engines)
+    rows = [
+        _cells(
+            f"{setting.value} | {', '.join(map(str.lower, setting.effects))}",
+            [_said_of(setting, engine) for engine in engines],
+        )
+        for setting in EngineSetting
+        if setting.effects
+    ]
+    head = f"| setting | can change | {named} |\n|---|---|{'---|' * len(engines)}\n"
+    return head + "".join(rows)
+
+
+def _said_of(setting: EngineSetting, engine: Engine) -> str:
+    """Return the flags of a setting, and whether servers report it."""
+    flags = (engine.setting_flags.get(setting), engine.flags_off.get(setting))
+    parts = [f"`--{flag}`" for flag in flags if flag is not None]
+    parts += ["reported"] if setting in engine.reported_settings else []
+    return ", ".join(parts) or ABSENT
 
 
 def _names() -> list[EngineName]:
@@ -157,6 +189,24 @@ def _figures(engines: list[Engine]) -> list[str]:
     return found
 
 
+def _answers(engines: list[Engine]) -> list[str]:
+    """Return the rows of what answers tell, whatever the metrics have."""
+    cached = [
+        FROM_ANSWERS
+        if engine.cached_in_answers is None
+        else f"{FROM_ANSWERS}, with `{engine.cached_in_answers}`"
+        for engine in engines
+    ]
+    tokens = (
+        "`total_input_tokens`, `total_output_tokens`: Tokens of prompts and answers"
+    )
+    hits = "`answers_cached_percent`: Prompt tokens found in a cache, in percent"
+    return [
+        _cells(tokens, [FROM_ANSWERS] * len(engines)),
+        _cells(hits, cached),
+    ]
+
+
 def _counters(engines: list[Engine]) -> list[str]:
     return [
         _row(about, [name in _read(engine) for engine in engines])
@@ -185,8 +235,11 @@ def _read(engine: Engine) -> set[str]:
 
 
 def _row(about: str, has: list[bool]) -> str:
-    cells = " | ".join(HAS if each else ABSENT for each in has)
-    return f"| {about.rstrip('.')} | {cells} |\n"
+    return _cells(about, [HAS if each else ABSENT for each in has])
+
+
+def _cells(about: str, cells: list[str]) -> str:
+    return f"| {about.rstrip('.')} | {' | '.join(cells)} |\n"
 
 
 def _camel(name: str) -> str:

@@ -210,10 +210,12 @@ def engines_page() -> str:
     sys.path.append(
         str(ROOT / "tests")
     )  # The table of findings is judged from records of tests.
-    from dev.engine_figures import table
+    from dev.engine_figures import settings_table, table
 
     source = f"<!-- Generated from client-image/benchrun_client/engines by: {COMMAND} -->\n\n"
-    return _with_part(ENGINES_FILE, "figures", source + table() + "\n")
+    page = (ROOT / ENGINES_FILE).read_text(encoding="utf-8")
+    page = _part_anew(page, "settings", source + settings_table() + "\n")
+    return _part_anew(page, "figures", source + table() + "\n")
 
 
 def loads_page() -> str:
@@ -229,9 +231,12 @@ def loads_page() -> str:
 
 def _with_part(file: str, name: str, part: str) -> str:
     """Return a page with the part between its two comments made anew."""
-    before, begin, rest = (
-        (ROOT / file).read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
-    )
+    return _part_anew((ROOT / file).read_text(encoding="utf-8"), name, part)
+
+
+def _part_anew(page: str, name: str, part: str) -> str:
+    """Return a page's text with the part between two comments made anew."""
+    before, begin, rest = page.partition(f"<!-- {name} -->\n")
     _, end, after = rest.partition(f"<!-- end of {name} -->\n")
     return before + begin + part + end + after
 

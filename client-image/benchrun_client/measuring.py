@@ -396,7 +396,7 @@ class Measuring(StageSender):
             log.warning("%s: its test request failed", stage.id)
         self._last_answer = time.perf_counter()
         self._snapshots = await self._take_settled(
-            before=self._snapshots, completed=answered
+            before=self._snapshots, completed=answered * stage.asked.texts_a_request
         )
 
     async def _measure(
@@ -442,7 +442,10 @@ class Measuring(StageSender):
             else await shards.others_result(self._measured, stage)
         )
         succeeded = raw.instants.ok.count(True) + others
-        after = await self._take_settled(before=before, completed=succeeded)
+        # A server counts every text of a request by itself.
+        after = await self._take_settled(
+            before=before, completed=succeeded * stage.asked.texts_a_request
+        )
         raw = replace(
             raw,
             unix_minus_perf=time.time() - time.perf_counter()
@@ -489,7 +492,7 @@ class Measuring(StageSender):
         body = request_body(
             stage.api,
             model=self._plan.target.served_model,
-            prompt=sample.prompt,
+            prompt=sample.sent,
             max_tokens=sample.output_tokens,
             fields=stage.asked_body,
             ignore_eos=stage.ignore_eos,

@@ -17,16 +17,22 @@ from unit.judge.specs import spec, workload
 from unit.measure.records import load_point
 
 USERS, REQUESTS, PROMPT = 4, 80, 64
+LISTS, TEXTS = 20, 3
+"""Requests of several texts, and the texts of each."""
 EMBEDDING_MS = 40
 EXTRA = {"dimensions": 32}
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The record of the stage, and the bodies of its requests as the server got them."""
+    """The record of the stage, and the bodies of its requests as the server got them.
+
+    `lists` is of another stage, whose requests have several texts each.
+    """
 
     record: StageRecord
     bodies: list[dict[str, object]]
+    lists: StageRecord
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +47,17 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     }
     whole = plan(
         stage(
+            id=f"lists/concurrency={USERS}/r1",
+            load=UsersLoad(concurrency=USERS),
+            requests=LISTS,
+            **asking
+            | {
+                "workload": "lists",
+                "seed": 2,
+                "fields": RequestFields(texts=TEXTS),
+            },
+        ),
+        stage(
             id=f"texts/concurrency={USERS}/r1",
             load=UsersLoad(concurrency=USERS),
             requests=REQUESTS,
@@ -54,9 +71,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
         f"--sim-log-requests={log}",
     )
     with against_simulator(folder, whole, *flags) as running:
-        (record,), _ = running.pull_all()
+        (lists, record), _ = running.pull_all()
     lines = log.read_text().splitlines()[-REQUESTS:]
-    return Measured(record, [json.loads(line)["body"] for line in lines])
+    return Measured(record, [json.loads(line)["body"] for line in lines], lists)
 
 
 def test_every_request_is_an_embeddings_own(measured: Measured) -> None:
@@ -92,15 +109,37 @@ def test_a_record_has_whole_answers_and_the_servers_counts(
     assert risen["generation_tokens_total"] == 0
 
 
-def judged(record: StageRecord) -> Judged:
+def test_a_server_counts_each_text_of_a_request_by_itself(
+    measured: Measured,
+) -> None:
+    record = measured.lists
+    columns = record.requests
+    assert sum(columns.ok) == LISTS
+    assert set(columns.input_tokens) == {TEXTS * PROMPT}
+    assert record.expected_input_tokens == LISTS * TEXTS * PROMPT
+    (edge,) = record.servers
+    assert edge.before is not None
+    assert edge.after is not None
+    risen = {name: edge.after[name] - edge.before[name] for name in edge.before}
+    assert risen["request_success_total"] == LISTS * TEXTS
+    assert risen["prompt_tokens_total"] == LISTS * TEXTS * PROMPT
+    found = {each.code for each in judged(record, texts=TEXTS).findings}
+    assert not found & {"ForeignTraffic", "RequestsAborted", "PromptTokensDisagree"}
+    alone = {each.code for each in judged(record).findings}
+    assert "ForeignTraffic" in alone
+
+
+def judged(record: StageRecord, *, texts: int | None = None) -> Judged:
+    name = record.stage_id.partition("/")[0]
     asked = workload(
-        "texts",
+        name,
         api="Embeddings",
-        requests=REQUESTS,
+        requests=len(record.requests.ok),
         load={"concurrencies": [USERS]},
         dataset={"random": {"inputTokens": PROMPT}},
+        **({} if texts is None else {"request": {"texts": texts}}),
     )
-    point = load_point("texts", axis="Concurrency", value=str(USERS))
+    point = load_point(name, axis="Concurrency", value=str(USERS))
     return results([point], [record], [], spec=spec(workloads=[asked]))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from benchrun.judge.results import results
-from benchrun_client.contract import StageRecord, UsersLoad
+from benchrun_client.contract import RequestFields, StageRecord, UsersLoad
 from benchrun_client.contract.datasets import RandomData
 from client.processes import TINY_MODEL, client
 from client.real_servers import VllmServer, vllm_server
@@ -15,6 +15,8 @@ from unit.measure.records import load_point
 pytestmark = pytest.mark.timeout(1800)
 
 USERS, REQUESTS, PROMPT = 4, 200, 64
+LISTS, TEXTS = 50, 4
+"""Requests of several texts, and the texts of each."""
 
 
 @pytest.fixture(scope="module")
@@ -30,9 +32,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServer]:
 
 
 @pytest.fixture(scope="module")
-def record(
+def records(
     server: VllmServer, tmp_path_factory: pytest.TempPathFactory
-) -> StageRecord:
+) -> tuple[StageRecord, StageRecord]:
+    """Measure a stage of one text a request, and one of several."""
     data = RandomData(input_tokens=PROMPT, output_tokens=1)
     asking = {"workload": "texts", "api": "Embeddings", "data": data}
     whole = plan(
@@ -41,6 +44,17 @@ def record(
             load=UsersLoad(concurrency=USERS),
             requests=REQUESTS,
             **asking,
+        ),
+        stage(
+            id=f"lists/concurrency={USERS}/r1",
+            load=UsersLoad(concurrency=USERS),
+            requests=LISTS,
+            **asking
+            | {
+                "workload": "lists",
+                "seed": 2,
+                "fields": RequestFields(texts=TEXTS),
+            },
         ),
         target={
             "engine": "VLLM",
@@ -52,17 +66,37 @@ def record(
         warmups=(warmup(requests=16, concurrency=USERS, **asking),),
     )
     with client(tmp_path_factory.mktemp("client"), whole) as running:
-        (found,), _ = running.pull_all()
-    return found
+        (alone, lists), _ = running.pull_all()
+    return alone, lists
+
+
+@pytest.fixture
+def record(records: tuple[StageRecord, StageRecord]) -> StageRecord:
+    return records[0]
+
+
+def risen_counters(record: StageRecord) -> dict[str, float]:
+    (edge,) = record.servers
+    assert edge.before is not None
+    assert edge.after is not None
+    return {name: edge.after[name] - edge.before[name] for name in edge.before}
+
+
+def test_it_counts_each_text_of_a_request_by_itself(
+    records: tuple[StageRecord, StageRecord],
+) -> None:
+    _, record = records
+    assert sum(record.requests.ok) == LISTS
+    assert set(record.requests.input_tokens) == {TEXTS * PROMPT}
+    risen = risen_counters(record)
+    assert risen["request_success_total"] == LISTS * TEXTS
+    assert risen["prompt_tokens_total"] == LISTS * TEXTS * PROMPT
 
 
 def test_the_servers_counters_are_the_requests_own(record: StageRecord) -> None:
     assert sum(record.requests.ok) == REQUESTS
     assert set(record.requests.input_tokens) == {PROMPT}
-    (edge,) = record.servers
-    assert edge.before is not None
-    assert edge.after is not None
-    risen = {name: edge.after[name] - edge.before[name] for name in edge.before}
+    risen = risen_counters(record)
     assert risen["request_success_total"] == REQUESTS
     assert risen["prompt_tokens_total"] == REQUESTS * PROMPT
     assert risen["generation_tokens_total"] == 0

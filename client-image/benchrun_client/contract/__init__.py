@@ -212,6 +212,7 @@ from benchrun_client.contract.record_delivery import (
 )
 from benchrun_client.contract.request_fields import (
     MAX_ADAPTERS,
+    MAX_TEXTS,
     NO_FIELDS,
     Adapter,
     RequestFields,
@@ -258,6 +259,7 @@ __all__ = [
     "MAX_REQUESTS_A_STAGE",
     "MAX_ROOT_CHARACTERS",
     "MAX_TEMPLATE_CHARACTERS",
+    "MAX_TEXTS",
     "MAX_TOLD_TURNS",
     "MAY_BE_EMPTY",
     "MIN_REPEATS",

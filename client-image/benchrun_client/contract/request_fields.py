@@ -18,6 +18,7 @@ from benchrun_client.contract.base import (
 )
 
 MAX_ADAPTERS = 32
+MAX_TEXTS = 128  # Most texts of a request.
 SCHEMA_NAME = "answer"
 THINKING_ARGUMENTS = ("enable_thinking", "thinking")
 """Arguments by which chat templates turn thinking on and off: Qwen and GLM have the first, DeepSeek
@@ -45,7 +46,7 @@ class RequestFields(LeavesOut):
 
     left_out: ClassVar[frozenset[str]] = frozenset(
         {"thinking", "template_arguments", "answer_schema", "tools", "priority"}
-        | {"extra"}
+        | {"extra", "texts"}
     )
 
     thinking: bool | None = (
@@ -60,6 +61,13 @@ class RequestFields(LeavesOut):
     extra: JsonText | None = None
     """Further fields of the body, an object, by the server's own names."""
     adapters: tuple[Adapter, ...] = Field((), max_length=MAX_ADAPTERS)
+    texts: int | None = Field(None, ge=2, le=MAX_TEXTS)
+    """Texts of a request, if its API takes several; each is a prompt of the dataset. None: one."""
+
+    @property
+    def texts_a_request(self) -> int:
+        """Return how many prompts of the dataset a request has."""
+        return self.texts or 1
 
     @property
     def chat_arguments(self) -> Mapping[str, Any]:

@@ -60,6 +60,31 @@ class PromptRequest:
     """Recorded arrival, in seconds after the first request of the stage; None if the load decides
     when it is sent."""
     place: TurnPlace | None = None  # None: it belongs to no session.
+    further: tuple[str, ...] = ()
+    """Further texts of the same request; the token counts are those of all its texts."""
+
+    @property
+    def sent(self) -> str | list[str]:
+        """Return the prompt as vLLM's benchmark takes it: a list if it has several texts."""
+        return [self.prompt, *self.further] if self.further else self.prompt
+
+
+def grouped(
+    samples: Sequence[PromptRequest], texts: int
+) -> tuple[PromptRequest, ...]:
+    """Return requests of so many texts each, made of requests of one text."""
+    if texts == 1:
+        return tuple(samples)
+    groups = (samples[i : i + texts] for i in range(0, len(samples), texts))
+    return tuple(
+        replace(
+            group[0],
+            input_tokens=sum(each.input_tokens for each in group),
+            repeated_tokens=sum(each.repeated_tokens for each in group),
+            further=tuple(each.prompt for each in group[1:]),
+        )
+        for group in groups
+    )
 
 
 def with_template(
@@ -67,10 +92,12 @@ def with_template(
 ) -> tuple[PromptRequest, ...]:
     """Return the requests with the tokens that template arguments and tools add to each.
 
-    If answers have no tokens, none are asked for, whatever the dataset says of their lengths.
+    If answers have no tokens, none are asked for, whatever the dataset says of their lengths. Such
+    a request may have several of the texts in `samples`.
     """
     if slot.has_whole_answers:
-        return tuple(replace(each, output_tokens=0) for each in samples)
+        whole = [replace(each, output_tokens=0) for each in samples]
+        return grouped(whole, slot.asked.texts_a_request)
     added = counter.added_by(slot.asked.rendered_with) if slot.api == "Chat" else 0
     if not added:
         return tuple(samples)
@@ -93,13 +120,13 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
                 slot.workload,
                 0,
                 data,
-                slot.requests,
+                prompts_of(slot),
                 slot.seed,
                 slot.api,
                 warms_up=warms_up,
             ),
         )
-    shares = shared_out(slot.requests, [part.weight for part in slot.data.parts])
+    shares = shared_out(prompts_of(slot), [part.weight for part in slot.data.parts])
     return tuple(
         Portion(
             slot.workload,
@@ -115,6 +142,11 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
         )
         if requests
     )
+
+
+def prompts_of(slot: Slot) -> int:
+    """Return how many prompts of its datasets a stage or warm-up sends."""
+    return slot.requests * slot.asked.texts_a_request
 
 
 def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
@@ -179,6 +211,8 @@ def prompts_digest(samples: Sequence[PromptRequest]) -> str:
         # Lengths first: without them, two lists could be cut differently and still look the same.
         digest.update(f"{len(prompt)} {sample.output_tokens}\n".encode())
         digest.update(prompt)
+        for text in map(str.encode, sample.further):
+            digest.update(f"+{len(text)}\n".encode() + text)
         if sample.place is not None:
             digest.update(repr(sample.place).encode())
     return digest.hexdigest()

@@ -182,6 +182,9 @@ class Engine:
     unheard: Mapping[RequestField, str]
     """What requests may say -> what to do instead, where the engine ignores it."""
     embeddings: bool  # Whether its embeddings are measured (`api: Embeddings`).
+    cached_in_answers: str | None
+    """Flag with which its answers tell how many prompt tokens were found in a cache. None: they
+    always do."""
     reset_path: str | None  # None: no request empties the prefix cache.
     reset_remedy: str
     """What a server without the reset path lacks; of an engine without one: what to do instead."""

@@ -215,7 +215,7 @@ class VllmEngine:
         self._thinking = Thinking(seconds)
         own = call.own
         samples = [
-            self._serve.SampleRequest(s.prompt, s.input_tokens, s.output_tokens)
+            self._serve.SampleRequest(s.sent, s.input_tokens, s.output_tokens)
             for s in own.samples
         ]
         self._schedule = schedule_of(call)

@@ -101,7 +101,9 @@ class WriterProcess:
         assert isinstance(first.data, RandomData)
         written = write_random(
             self._prompts,
-            first.model_copy(update={"requests": second[-1]}),
+            first.model_copy(
+                update={"requests": second[-1] * first.asked.texts_a_request}
+            ),
             first.data,
         )
         samples = with_template(written, first, self._counter)

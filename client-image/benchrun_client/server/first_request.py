@@ -89,7 +89,7 @@ def request_body(
     api: Api,
     *,
     model: str,
-    prompt: str,
+    prompt: str | list[str],
     max_tokens: int,
     fields: Mapping[str, object],
     ignore_eos: bool = False,

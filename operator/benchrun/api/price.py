@@ -23,6 +23,10 @@ class Price(StatusModel):
         None, description="Repeats of the load point; of a comparison on each side."
     )
     servers: int | None = Field(None, description="Fresh servers on each side.")
+    runs: int | None = Field(
+        None,
+        description="Runs on each side, at endpoints, which are not started anew.",
+    )
     minutes: float | None = Field(
         None, description="Time of measuring; of fresh servers from their start on."
     )
@@ -34,7 +38,7 @@ class Price(StatusModel):
     @property
     def weight(self) -> tuple[float, ...]:
         """Return what prices of one kind are compared by: their time, else what is measured."""
-        values = self.servers or self.repeats or 0
+        values = self.servers or self.runs or self.repeats or 0
         return (self.minutes or 0.0, self.requests or 0, values)
 
     @property
@@ -54,6 +58,8 @@ class Price(StatusModel):
                 parts[-1] += f" in {repeats}"
         if self.servers is not None:
             parts.append(f"{about(self.servers)} fresh servers on each side")
+        if self.runs is not None:
+            parts.append(f"{about(self.runs)} runs on each side")
         if self.minutes is not None:
             parts.append(f"{about(self.minutes)} min")
         if self.gpu_seconds is not None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from benchrun_client.contract import MAX_ADAPTERS
+from benchrun_client.contract import MAX_ADAPTERS, MAX_TEXTS
 from pydantic import AfterValidator, Field
 
 from benchrun.api import base
@@ -152,6 +152,10 @@ class Request(base.SpecModel):
     ) = None
     """LoRA adapters by their share of the requests; the rest is for the model itself. They must be
     loaded when the server starts (--enable-lora, --lora-modules)."""
+    texts: Annotated[int, Field(ge=2, le=MAX_TEXTS)] | None = Field(
+        None,
+        description="Texts of a request, each a prompt of the dataset. Needs api: Embeddings.",
+    )
     extra_body: Annotated[JsonObject, AfterValidator(_free)] | None = Field(
         None, description="Further fields of the body, by the server's own names."
     )

@@ -428,6 +428,7 @@ class Sampling(base.SpecModel):
     ) = Field(None, description="Texts that end an answer.")
 
 
+_TEXTS = "!has(self.request) || !has(self.request.texts)"
 _OF_ANSWERS = {
     "sampling": "!has(self.sampling)",
     "ignoreEOS": "self.ignoreEOS",
@@ -522,6 +523,28 @@ class Workload(base.SpecModel):
             ),
             message=(
                 "request.responseFormat ends answers when they are complete; set ignoreEOS: false"
+            ),
+            path=".request",
+        ),
+        base.Rule(
+            cel=f"{_TEXTS} || self.api == 'Embeddings'",
+            message="only api Embeddings takes several texts a request: remove request.texts",
+            path=".request",
+        ),
+        base.Rule(
+            cel=f"{_TEXTS} || (has(self.requests) && self.requests * self.request.texts <= "
+            f"{MAX_REQUESTS})",
+            message=(
+                f"request.texts needs requests, and requests x texts of at most {MAX_REQUESTS} a "
+                "stage"
+            ),
+            path=".request",
+        ),
+        base.Rule(
+            cel=f"{_TEXTS} || (!has(self.dataset.timedTrace) && !has(self.dataset.sessions))",
+            message=(
+                "each prompt of dataset.timedTrace or sessions is sent at its own instant, so "
+                "request.texts can't join several: remove it, or take another dataset"
             ),
             path=".request",
         ),

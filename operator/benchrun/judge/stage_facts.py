@@ -57,6 +57,8 @@ class ExpectedStage:
     served_name: str = ""  # Model name in the requests.
     thinking: bool | None = None
     """Whether requests turn thinking on or off; None if they leave it to the chat template."""
+    texts: int = 1
+    """Texts of a request; a server counts each as a request."""
     has_schema: bool = False
     """Whether requests give a JSON schema for their answers."""
     synthetic_acceptance: bool = False
@@ -85,6 +87,7 @@ def expected_stage(spec: BenchmarkRunSpec, load_point: LoadPoint) -> ExpectedSta
         served_name=served_name(spec.model),
         model=model_path(spec.model) if spec.endpoint is None else None,
         thinking=fields.thinking,
+        texts=fields.texts_a_request,
         has_schema=fields.answer_schema is not None,
         synthetic_acceptance=spec.started is not None
         and spec.engine.accepts_by_lot(answering_args(spec)),
@@ -169,14 +172,15 @@ class StageFacts:
     def most_running(self) -> float | None:
         """Return the most requests that ran at once in any sample; None if unknown.
 
-        All servers of a role count together.
+        All servers of a role count together. A request whose texts all run counts as one.
         """
         running = (
             sample.running
             for window in self.windows
             for sample in measure.windows.together(window)
         )
-        return max(measure.request_figures.known(running), default=None)
+        texts = max(measure.request_figures.known(running), default=None)
+        return None if texts is None else texts / self.expected.texts
 
     @property
     def seconds(self) -> float:
@@ -262,9 +266,9 @@ class StageFacts:
     def server_ttft_ms(self) -> float | None:
         """Return the mean TTFT that the servers measured, in milliseconds.
 
-        Return None if the servers counted other requests than those that the client got answers to.
-        For a disaggregated server this is the proxy's TTFT, which includes the transfer between the
-        roles.
+        Return None if the servers counted other requests than those that the client got answers to,
+        such as each of several texts of a request. For a disaggregated server this is the proxy's
+        TTFT, which includes the transfer between the roles.
         """
         answered = len(self.answered)
         total, count = (
@@ -400,6 +404,11 @@ class StageFacts:
         A server may have received such a request twice; it then counts the first one as aborted.
         """
         return 0 if self.record.streams is None else self.record.streams.reconnected
+
+    @property
+    def sent_texts(self) -> int:
+        """Return how many requests a server counts if it gets all of the client's once."""
+        return len(self.requests.ok) * self.expected.texts
 
     @property
     def counts_tokens(self) -> bool:

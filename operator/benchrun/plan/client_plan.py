@@ -103,6 +103,7 @@ def client_fields(workload: Workload) -> contract.RequestFields | None:
         priority=asked.priority,
         extra=_text(asked.extra_body or None),
         adapters=tuple(map(contract.Adapter.model_validate, adapters)),
+        texts=asked.texts,
     )
     return None if fields == contract.NO_FIELDS else fields
 

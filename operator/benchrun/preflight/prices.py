@@ -73,10 +73,13 @@ def _price(
 def gate_price(spec: BenchmarkRunSpec, questions: int) -> Price | None:
     """Return what lets the gate find a change of its limit; None if nothing usual does.
 
-    So many figures are compared. If one server a side is not enough it is servers, else repeats.
+    So many figures are compared. If one server a side is not enough it is servers, else repeats; an
+    endpoint is the same server, however often it is measured.
     """
     baseline = spec.baseline
     if baseline is None:
+        return None
+    if spec.started is None and not baseline.one_server_is_enough:
         return None
     limit = float(baseline.max_regression_percent)
     low = 2

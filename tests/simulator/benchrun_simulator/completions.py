@@ -104,20 +104,28 @@ class Completions:
         )
 
     def embed(self, exchange: Exchange, embedding: Embedding) -> None:
-        """Make one embedding; the answer follows when its prompt is computed."""
+        """Make embeddings; the answer follows when every text is computed, each by itself."""
         self._refuse_if_due()
         number = next(self._numbers)
         self._lifetime.request(number)
         _spend(self._settings.frontend_seconds)
-        sequence = Sequence(
-            prompt=embedding.prompt,
-            output=[0],
-            arrived_at=exchange.request.arrived_at,
-            number=number,
-            pooled=True,
-        )
+        sequences = [
+            Sequence(
+                prompt=prompt,
+                output=[0],
+                arrived_at=exchange.request.arrived_at,
+                number=number,
+                pooled=True,
+            )
+            for prompt in embedding.prompts
+        ]
+        left = len(sequences)
 
         def answer(_: Served) -> None:
+            nonlocal left
+            left -= 1
+            if left:
+                return
             exchange.respond(200, self._embedding(embedding))
             if self._request_log is not None:
                 self._request_log.add(
@@ -126,17 +134,22 @@ class Completions:
                         "model": embedding.model,
                         "arrived_at": exchange.request.arrived_at,
                         "last_sent_at": self._loop.time(),
-                        "prompt_tokens": len(embedding.prompt),
+                        "prompt_tokens": sum(map(len, embedding.prompts)),
                         "body": json.loads(exchange.request.body),
                     }
                 )
 
-        exchange.on_disconnect = lambda: self._engine.abort(sequence)
-        self._engine.run(sequence, max_tokens=1, reason="stop", on_token=answer)
+        def leave() -> None:
+            for sequence in sequences:
+                self._engine.abort(sequence)
+
+        exchange.on_disconnect = leave
+        for sequence in sequences:
+            self._engine.run(sequence, max_tokens=1, reason="stop", on_token=answer)
 
     def _embedding(self, embedding: Embedding) -> bytes:
         factor = self._settings.faults.usage_percent / 100
-        tokens = round(len(embedding.prompt) * factor)
+        tokens = round(sum(map(len, embedding.prompts)) * factor)
         return compact(
             {
                 "id": "embd-0",
@@ -145,10 +158,11 @@ class Completions:
                 "model": embedding.model,
                 "data": [
                     {
-                        "index": 0,
+                        "index": index,
                         "object": "embedding",
                         "embedding": [1 / (1 + each) for each in range(DIMENSIONS)],
                     }
+                    for index in range(len(embedding.prompts))
                 ],
                 "usage": {
                     "prompt_tokens": tokens,

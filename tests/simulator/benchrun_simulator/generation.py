@@ -61,9 +61,9 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding:
-    """One accepted request for an embedding."""
+    """One accepted request for embeddings, of one text or several."""
 
-    prompt: list[int]
+    prompts: list[list[int]]
     model: str
 
 
@@ -176,19 +176,23 @@ def read_generation(
 def read_embedding(
     body: bytes, *, settings: Settings, tokenizer: Tokenizer
 ) -> Embedding:
-    """Check a request for an embedding the way vLLM does and return what it asks for."""
+    """Check a request for embeddings the way vLLM does and return what it asks for."""
     asked = read_json(body)
     check_model(asked.get("model"), settings)
-    text = asked.get("input")
-    if not isinstance(text, str) or not text:
-        raise bad_request("The simulator takes one text a request.", param="input")
-    prompt = [0] * settings.template_tokens + tokenizer.encode(text)
+    given = asked.get("input")
+    texts = given if isinstance(given, list) else [given]
+    if not texts or not all(isinstance(text, str) and text for text in texts):
+        raise bad_request("The simulator takes texts.", param="input")
+    prompts = [
+        [0] * settings.template_tokens + tokenizer.encode(text) for text in texts
+    ]
     if asked.get("truncate_prompt_tokens") == -1:
-        prompt = prompt[: settings.max_model_len]
-    if len(prompt) > settings.max_model_len:
-        raise _too_long(len(prompt), settings)
+        prompts = [prompt[: settings.max_model_len] for prompt in prompts]
+    longest = max(map(len, prompts))
+    if longest > settings.max_model_len:
+        raise _too_long(longest, settings)
     return Embedding(
-        prompt=prompt, model=asked.get("model") or settings.served_names[0]
+        prompts=prompts, model=asked.get("model") or settings.served_names[0]
     )
 
 

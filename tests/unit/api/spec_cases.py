@@ -226,6 +226,32 @@ REFUSED: dict[str, Refused] = {
         {_API: "Embeddings", "workloads.0.request": {"chat": {"thinking": True}}},
         "request.chat needs api: Chat",
     ),
+    "several texts a request of a chat": Refused(
+        "spec.workloads[0].request",
+        {_API: "Chat", "workloads.0.request": {"texts": 2}},
+        "only api Embeddings takes several texts",
+    ),
+    "too many texts a stage": Refused(
+        "spec.workloads[0].request",
+        {
+            _API: "Embeddings",
+            "workloads.0.requests": 25_001,
+            "workloads.0.request": {"texts": 2},
+        },
+        "requests x texts of at most 50000",
+    ),
+    "texts of a trace in one request": Refused(
+        "spec.workloads[0].request",
+        {
+            _API: "Embeddings",
+            "workloads.0.request": {"texts": 2},
+            "workloads.0.dataset": {
+                "timedTrace": {"file": {"pvc": {"claimName": "c", "path": "t.csv"}}}
+            },
+            "workloads.0.load": {"traceSpeeds": ["1"]},
+        },
+        "is sent at its own instant",
+    ),
     "embeddings beside texts": Refused(
         "spec.workloads",
         {
@@ -1532,6 +1558,9 @@ ACCEPTED: dict[str, Spec] = {
             _API: "Embeddings",
             "objectives": [{"metric": "E2EL", "maxMilliseconds": 9}],
         }
+    ),
+    "several texts a request": minimal(
+        {_API: "Embeddings", "workloads.0.request": {"texts": 128}}
     ),
     "embeddings with fields of their own": minimal(
         {

@@ -14,6 +14,12 @@ from benchrun_client.contract import (
 )
 from benchrun_client.contract.datasets import RandomData
 from benchrun_client.contract.record import packed_record
+from benchrun_client.datasets.row_pools import (
+    PromptRequest,
+    portions_of,
+    prompts_digest,
+    with_template,
+)
 from benchrun_client.failures import RunFailure
 from benchrun_client.load.event_stream import BrokenStreamError, StreamNotes
 from benchrun_client.load.streaming_session import StreamedResponse
@@ -21,6 +27,7 @@ from benchrun_client.load.whole_answer import MAX_WHOLE_BYTES
 from benchrun_client.stage_record import record_of
 from benchrun_client.traffic import Material, check_lengths
 from unit.client.plans import plan, raw_stage, stage, warmup
+from unit.client.words import WordCounter
 
 CONTEXT = 64
 
@@ -39,6 +46,27 @@ def test_every_request_of_a_run_is_of_one_kind() -> None:
     (kind,) = whole.kinds_of_requests
     assert (kind.api, kind.body, kind.ignore_eos) == ("Embeddings", {}, False)
     assert not whole.warmups[0].warms_to_the_end
+
+
+def test_a_request_may_have_several_texts_of_the_dataset() -> None:
+    asking = stage(api="Embeddings", requests=2, fields=RequestFields(texts=3))
+    (portion,) = portions_of(asking)
+    assert portion.requests == 6
+    texts = [PromptRequest(f"t{n}", n + 1, 5, repeated_tokens=1) for n in range(6)]
+    found = with_template(texts, asking, WordCounter())
+    assert [each.sent for each in found] == [["t0", "t1", "t2"], ["t3", "t4", "t5"]]
+    assert [each.input_tokens for each in found] == [6, 15]
+    assert [each.repeated_tokens for each in found] == [3, 3]
+    assert {each.output_tokens for each in found} == {0}
+    # What is sent together is another traffic than the same texts by themselves.
+    alone = with_template(texts, stage(api="Embeddings"), WordCounter())
+    assert [each.sent for each in alone] == [f"t{n}" for n in range(6)]
+    pairs = with_template(
+        texts,
+        stage(api="Embeddings", fields=RequestFields(texts=2)),
+        WordCounter(),
+    )
+    assert len({prompts_digest(each) for each in (found, alone, pairs)}) == 3
 
 
 def check(api: Api) -> None:

@@ -22,6 +22,7 @@ POINT = load_point("texts", axis="Concurrency", value=str(USERS))
 def embedded(**changes: Any) -> StageRecord:
     """Build a stage of eight users whose texts are embedded in a tenth of a second each."""
     count = changes.pop("count", REQUESTS)
+    texts = changes.pop("texts", 1)
     took = [ANSWER_US + 100 * (n % 7) for n in range(count)]
     columns = requests(
         start_us=[n // USERS * (ANSWER_US + 1000) for n in range(count)],
@@ -34,6 +35,7 @@ def embedded(**changes: Any) -> StageRecord:
     )
     # A server of embeddings says of each that it ended by itself.
     counted = served(columns) | {"request_success_stop": float(sum(columns.ok))}
+    counted["request_success_total"] *= texts
     return record(
         "texts/concurrency=8/r1",
         requests=columns,
@@ -45,12 +47,15 @@ def embedded(**changes: Any) -> StageRecord:
     )
 
 
-def judged(*records: StageRecord, **changes: Any) -> Judged:
+def judged(
+    *records: StageRecord, request: dict[str, Any] | None = None, **changes: Any
+) -> Judged:
     asked = workload(
         "texts",
         api="Embeddings",
         load={"concurrencies": [USERS]},
         requests=REQUESTS,
+        **({} if request is None else {"request": request}),
     )
     return results(
         [POINT], list(records), [], spec=spec(workloads=[asked], **changes)
@@ -90,6 +95,15 @@ def test_a_clean_run_has_no_finding_about_tokens() -> None:
         if each.code == Code.NOT_CHECKED:
             unchecked |= each.evidence.keys()
     assert not of_answers & (named | unchecked)
+
+
+def test_each_text_of_a_request_is_a_request_to_the_server() -> None:
+    found = judged(embedded(texts=4), request={"texts": 4})
+    assert Code.FOREIGN_TRAFFIC not in {each.code for each in found.findings}
+    for texts in (1, 2):
+        asked = {"texts": texts} if texts > 1 else None
+        found = judged(embedded(texts=4), request=asked)
+        assert Code.FOREIGN_TRAFFIC in {each.code for each in found.findings}
 
 
 def test_other_rules_hold_for_embeddings_too() -> None:

@@ -84,6 +84,7 @@ LLAMACPP = Engine(
         "responseFormat": "set api: Chat",
     },
     embeddings=False,
+    cached_in_answers=None,
     reset_path=None,
     reset_remedy="set cachePolicy: Isolate, or turn the cache off with --no-cache-prompt",
     profiler=None,

@@ -74,6 +74,7 @@ SGLANG = Engine(
         "adapters": "name one adapter as lora_path in request.extraBody, for all requests"
     },
     embeddings=False,
+    cached_in_answers="--enable-cache-report",
     reset_path="/flush_cache",
     reset_remedy="update SGLang",
     profiler=None,

@@ -48,6 +48,7 @@ TRTLLM = Engine(
     # /metrics is JSON: the statistics of steps, each of which is told once.
     metrics_path="/prometheus/metrics",
     embeddings=False,
+    cached_in_answers=None,
     reset_path=None,
     reset_remedy=(
         "set cachePolicy: Isolate, or turn the cache off with "

@@ -71,6 +71,7 @@ VLLM = Engine(
     metrics_path="/metrics",
     unheard={},
     embeddings=True,
+    cached_in_answers="--enable-prompt-tokens-details",
     # without external tiers the flag changes nothing
     reset_path="/reset_prefix_cache?reset_external=true",
     reset_remedy="the server needs VLLM_SERVER_DEV_MODE=1",

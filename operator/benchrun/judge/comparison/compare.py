@@ -215,9 +215,15 @@ def _gate_price(
 
 
 def _kind(before: Side, after: Side) -> Kind:
-    """Return what more values are measured on: of one server a side, or an endpoint, on repeats."""
-    is_one = len(before) == len(after) == 1
-    return "repeats" if is_one or not _are_started(before, after) else "servers"
+    """Return what more values are measured on: with one run a side on its repeats."""
+    return (
+        "repeats" if len(before) == len(after) == 1 else _whole_runs(before, after)
+    )
+
+
+def _whole_runs(before: Side, after: Side) -> Kind:
+    """Return what more runs a side are: fresh servers, but at an endpoint the same server again."""
+    return "servers" if _are_started(before, after) else "runs"
 
 
 def _are_started(*sides: Side) -> bool:
@@ -399,7 +405,8 @@ def _priced(
         return change
     of_start = hypothesis.metric == api.TIME_TO_READY
     few = change.word == "Unknown" and count > MIN_REPEATS
-    kind: Kind = "servers" if of_start or few else _kind(before, after)
+    take = _whole_runs if of_start or few else _kind
+    kind = take(before, after)
     price = price_of(Values(count, kind), before, after)
     return change.model_copy(update={"price": price})
 

@@ -1,7 +1,8 @@
 """What it would take to decide a change that was not detected, or a gate.
 
 The change and the noise are taken to be as measured; what is told decides with a probability of
-`POWER`. With several servers a side the values are fresh servers, else repeats.
+`POWER`. With several runs a side the values are fresh servers, or runs at an endpoint; else they
+are repeats.
 """
 
 import math
@@ -33,7 +34,9 @@ MAX_VALUES = 1000
 MIN_SERVERS = 2  # Fewest that show how servers differ.
 
 
-Kind = Literal["servers", "repeats"]
+Kind = Literal["servers", "runs", "repeats"]
+"""What a value is measured on: a fresh server, a run at an endpoint (one and the same server for
+all), or a repeat."""
 
 
 class Values(NamedTuple):
@@ -194,8 +197,8 @@ def _is_within(each: Gated, error: float, values: int) -> bool:
 def price_of(values: Values | None, before: Side, after: Side) -> Price | None:
     """Return the price of so many values on each side; None if their number is not known.
 
-    A fresh server takes as long as those of its side did, start included. Repeats take as long as
-    theirs did, on a server that is there.
+    A fresh server takes as long as those of its side did, start included. Runs at an endpoint, and
+    repeats, take as long as theirs did, on a server that is there.
     """
     if values is None:
         return None
@@ -205,6 +208,7 @@ def price_of(values: Values | None, before: Side, after: Side) -> Price | None:
     return Price(
         repeats=values.number if values.of == "repeats" else None,
         servers=values.number if values.of == "servers" else None,
+        runs=values.number if values.of == "runs" else None,
         minutes=_in_all(values.number / 60, seconds),
         gpu_seconds=_in_all(values.number, gpu_seconds),
     )
@@ -231,10 +235,14 @@ class _Took(NamedTuple):
 
 
 def _seconds(status: BenchmarkRunStatus, kind: Kind) -> float | None:
-    """Return how long a run held its servers, or how long one of its repeats took."""
+    """Return how long a run held its servers, or measured, or how long one of its repeats took."""
     end = raw.instant(status.server_released_time)
     if kind == "servers":
         return raw.seconds_between(raw.instant(status.scheduled_time), end)
+    # Nothing is released at an endpoint.
+    end = end or raw.instant(status.completion_time)
     measured = raw.seconds_between(raw.instant(status.start_time), end)
+    if kind == "runs":
+        return measured
     repeats = max((row.repeats for row in status.results), default=0)
     return None if measured is None or not repeats else measured / repeats

@@ -340,7 +340,8 @@ def requests_aborted(stage: StageFacts) -> Found:
         ]
     requests = len(stage.requests.ok)
     failed = failed_requests(stage.record)
-    percent = 100 * (broken - failed - stage.sent_again) / requests
+    known = (failed + stage.sent_again) * stage.expected.texts
+    percent = 100 * (broken - known) / requests
     threshold = stage.thresholds.aborted_suspect_percent
     if percent <= 0:
         return []

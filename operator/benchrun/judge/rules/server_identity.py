@@ -369,7 +369,7 @@ def foreign_traffic(stage: StageFacts) -> Found:
     tokens.
     """
     threshold = stage.thresholds.foreign_invalid_percent
-    sent = len(stage.requests.ok)
+    sent = stage.sent_texts
     finished = counters.rise(
         counters.answering(stage.edges), counters.REQUESTS_FINISHED
     )
@@ -388,14 +388,10 @@ def foreign_traffic(stage: StageFacts) -> Found:
     # Without it the prompt is the client's count alone, which another tokenizer may double.
     columns = stage.requests
     sent_tokens = sum(columns.input_tokens)
-    slack = (
-        len(columns.ok)
-        + sent_tokens
-        - sum(compress(columns.input_tokens, columns.ended))
-    )
-    again = stage.sent_again
+    slack = sent + sent_tokens - sum(compress(columns.input_tokens, columns.ended))
+    again = stage.sent_again * stage.expected.texts
     more_requests = 100 * max(finished - sent - again, 0) / sent
-    slack += again * max(columns.input_tokens, default=0)
+    slack += stage.sent_again * max(columns.input_tokens, default=0)
     # A chat template adds tokens that older load engines don't count.
     comparable = stage.expected.api != "Chat" and sent_tokens > 0
     more_tokens = (

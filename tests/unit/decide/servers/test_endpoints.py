@@ -82,9 +82,7 @@ LABELLED = LabelledPods((("a", "1"), ("b", "2")), 8001)
 
 
 def behind_gateway(*addresses: str) -> Scene:
-    return Scene(spec=GATEWAY_ENDPOINT).with_answers(
-        {LABELLED: Answer(addresses or None)}
-    )
+    return Scene(spec=GATEWAY_ENDPOINT).with_answers({LABELLED: Answer(addresses)})
 
 
 def test_pods_behind_a_gateway_are_looked_up_before_the_plan_is_written() -> None:
@@ -102,7 +100,8 @@ def test_pods_behind_a_gateway_are_looked_up_before_the_plan_is_written() -> Non
 
 
 def test_replicas_that_come_and_go_are_followed_while_the_run_goes_on() -> None:
-    for addresses in (("10.0.0.7:8001",), ("10.0.0.8:8001", "10.0.0.9:8001")):
+    followed = (("10.0.0.7:8001",), ("10.0.0.8:8001", "10.0.0.9:8001"), ())
+    for addresses in followed:
         decision = behind_gateway(*addresses).measuring().decide()
         assert [t.url for t in decision.scrape] == [
             f"http://{each}/metrics" for each in addresses

@@ -5,7 +5,7 @@ from statistics import NormalDist
 from typing import Any
 
 import pytest
-from benchrun.api import Change, ComparedMetric, Price
+from benchrun.api import BenchmarkRunSpec, Change, ComparedMetric, Price
 from benchrun.judge.comparison.figures import NO_CV, NoisyFigure
 from benchrun.judge.comparison.gate import undecided_values
 from benchrun.judge.comparison.hypotheses import Hypothesis
@@ -17,6 +17,7 @@ from benchrun.judge.comparison.prices import (
 )
 from benchrun.measure import POWER, Contrast, student_quantile
 from unit.judge.comparison.sides import compared, repeated, row, run
+from unit.plan.specs import endpoint_body
 
 MARGIN = math.log1p(0.01)
 TIMES = {
@@ -180,6 +181,15 @@ def test_fresh_servers_take_their_start_too_and_repeats_do_not() -> None:
     servers_price = price_of(Values(6, "servers"), before, after)
     # Of each side six times 15 minutes, with two and with four GPUs.
     assert servers_price == Price(servers=6, minutes=180, gpu_seconds=6 * 900 * 6)
+    # Runs at an endpoint, of which nothing is released.
+    ended = {
+        "server_released_time": None,
+        "completion_time": "2026-01-01T00:16:00Z",
+    }
+    at_endpoint = [timed("a", gpus=0, **ended)]
+    assert price_of(Values(6, "runs"), at_endpoint, at_endpoint) == Price(
+        runs=6, minutes=6 * 2 * 11
+    )
     # Five repeats took ten minutes.
     repeats_price = price_of(Values(6, "repeats"), before, after)
     assert repeats_price == Price(repeats=6, minutes=24, gpu_seconds=6 * 120 * 6)
@@ -233,6 +243,60 @@ def test_with_one_server_a_side_repeats_decide_a_change_and_servers_the_gate() -
     enough = compared(*sides, "MeanTTFT", limit=3, one_is_enough=True)
     assert enough.gate_price is not None
     assert enough.gate_price.repeats is not None
+
+
+ENDPOINT = BenchmarkRunSpec.model_validate(
+    endpoint_body({"url": "http://llm.example"})
+)
+
+
+@pytest.mark.parametrize(
+    ("runs", "metric", "unit"),
+    [
+        pytest.param(
+            1, "P99TTFT", "runs", id="a percentile needs more than repeats"
+        ),
+        pytest.param(5, "MeanTTFT", "runs", id="several runs a side"),
+        pytest.param(1, "MeanTTFT", "repeats", id="one run a side"),
+    ],
+)
+def test_an_endpoint_is_never_a_fresh_server(
+    runs: int, metric: ComparedMetric, unit: str
+) -> None:
+    """It is one and the same server, which nobody starts anew, however often it is measured."""
+
+    def side(prefix: str, more: float) -> list[Any]:
+        return [
+            run(
+                f"{prefix}{n}",
+                [
+                    row(
+                        repeats=5,
+                        cv=3.0,
+                        MeanTTFT=43.0 + more + n,
+                        P99TTFT=90.0 + more + n,
+                    )
+                ],
+                run_spec=ENDPOINT,
+                server={"gpus": 0},
+            )
+            for n in range(runs)
+        ]
+
+    for is_enough in (False, True):
+        found = compared(
+            side("a", 0.0),
+            side("b", 0.7),
+            metric,
+            limit=3,
+            one_is_enough=is_enough,
+        )
+        (told,) = found.load_points[0].changes
+        prices = [told.price, found.gate_price]
+        assert {each.servers for each in prices if each is not None} == {None}
+        assert told.price is not None
+        assert getattr(told.price, unit) is not None
+        assert "fresh" not in found.message
 
 
 def test_a_gate_that_is_decided_has_no_price() -> None:
