@@ -25,37 +25,41 @@ from benchrun_client.contract.record import GapCounts, GapSlices
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
 BATCHES = 16
+"""Parts of all stages together whose scatter gives an interval; growth is looked for by as many."""
 MIN_BATCH_REQUESTS = 5
 MIN_BATCHES = 4
-"""Fewest batches whose scatter gives an interval."""
+"""Fewest batches whose scatter gives an interval. That of two would hold too, but is so wide that
+it says nothing."""
 FULL_CLUSTERS = 40
 """Number of busy (or quiet) periods that is enough to use the batches' scatter unchanged. With
-fewer, the interval is widened by the square root of this number divided by the actual one."""
+fewer, the interval is widened by the square root of this number divided by the actual one. If
+requests arrive at a rate, reliable percentiles above `TAIL_PERCENT` need as many rounds of all
+stages together: after twenty p95 of TTFT is 6 % too low, and only stages with little waiting get an
+interval."""
 MAX_STRETCH = 2.5
+"""Largest factor by which so few periods widen an interval. Without it 400 requests to a slow queue
+show three times the true percentile as Met in 90 % of stages, not in 94."""
 MIN_ROUNDS = 3
 """Fewest rounds of all requests in flight in a stage: a shorter stage shows no steady load."""
 TAIL_PERCENT = 90.0
 MIN_TAIL_ROUNDS = 12
 """Fewest rounds in each stage for reliable percentiles above `TAIL_PERCENT`: the longest latencies
 settle last. After ten rounds of 256 users p95 of TTFT is 12 % off, and p99 of E2EL 11 %."""
-MIN_OPEN_TAIL_ROUNDS = 40
-"""Fewest rounds of all stages together for percentiles above `TAIL_PERCENT` if requests arrive at a
-rate. With fewer, only stages with little waiting get an interval: after twenty rounds p95 of TTFT
-is 6 % too low."""
 FAR = 2.0
 """A limit that differs from every value by at least this factor is Met or Missed without an
 interval, however correlated the values are."""
-MIN_FAR_REQUESTS = 30
-"""Fewest requests with which a limit that is `FAR` is decided: most stages of 50 requests have as
-many in the steady part. With fewer, the slowest percent is too often missing altogether."""
+MIN_FAR_REQUESTS = math.ceil(
+    math.log(2 * probability.ERROR) / math.log(1 - 0.01 ** (1 / FAR))
+)
+"""Fewest requests with which a limit that is `FAR` is decided: 29. Of so many exponential values one is above half of their
+p99 in 95 % of stages. With fewer, twice the greatest value is too often below the true p99."""
 NEAR = 1.5
 """A limit within this factor cannot be decided by one stretch of time: servers change their speed
 over minutes. If the speed scatters by 15 % within five minutes, the median of eleven minutes of a
 loaded server is a third off in one of twenty cases."""
 MIN_REPEATS = 3
-"""Fewest repeats whose scatter shows that servers change their speed."""
-GROWTH_PARTS = 20
-MIN_GROWTH_REQUESTS = 100
+"""Fewest repeats whose scatter shows such changes of speed. Changes that take longer than all
+repeats together do not show: docs/truth.md has the figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,11 +152,9 @@ def _grows(seen: Sequence[int]) -> bool:
     """
     # The first half may be the filling of an empty server.
     seen = seen[len(seen) // 2 :]
-    if len(seen) < MIN_GROWTH_REQUESTS:
+    if len(seen) < BATCHES * MIN_BATCH_REQUESTS:
         return False
-    places = [
-        (len(seen) - 1) * part // GROWTH_PARTS for part in range(GROWTH_PARTS + 1)
-    ]
+    places = [(len(seen) - 1) * part // BATCHES for part in range(BATCHES + 1)]
     steps = [seen[b] - seen[a] for a, b in pairwise(places)]
     mean = fmean(steps)
     scatter = math.sqrt(pvariance(steps) / (len(steps) - 1))
@@ -720,8 +722,8 @@ def missing_rounds(sample: LatencySample, percent: float) -> Rounds | None:
         return None
     if sample.least_rounds < needed:
         return Rounds(sample.least_rounds, needed)
-    if is_tail and sample.is_open and sample.rounds < MIN_OPEN_TAIL_ROUNDS:
-        return Rounds(sample.rounds, MIN_OPEN_TAIL_ROUNDS)
+    if is_tail and sample.is_open and sample.rounds < FULL_CLUSTERS:
+        return Rounds(sample.rounds, FULL_CLUSTERS)
     return None
 
 

@@ -69,7 +69,7 @@ def needed_to_bound(sample: LatencySample, percent: float) -> Needed | None:
     )
     is_tail = percent > certainty.TAIL_PERCENT
     rounds = certainty.MIN_TAIL_ROUNDS if is_tail else certainty.MIN_ROUNDS
-    in_all = certainty.MIN_OPEN_TAIL_ROUNDS if is_tail and sample.is_open else 0
+    in_all = certainty.FULL_CLUSTERS if is_tail and sample.is_open else 0
     longer = max(
         _longer_for_rounds(sample, max(float(rounds), in_all / repeats)),
         _longer_for_count(sample, max(count, LEAST_COUNT), repeats),

@@ -6,7 +6,7 @@ A status is always under 100 kB; `truncated` names the lists that were cut.
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from benchrun_client.contract import Axis, FilesStart, FilesState
+from benchrun_client.contract import Axis, FilesStart, FilesState, UserStartMode
 from benchrun_client.engines import EngineName
 from pydantic import Field, WithJsonSchema
 
@@ -66,6 +66,8 @@ Phase = Literal[
     "Cancelled",
 ]
 Metrics = Annotated[dict[str, float | None], Field(max_length=160)]
+STEADY_REQUESTS = "sent"
+"""Key of `results[].steady`: requests sent in the steady parts of all stages."""
 Interval = Annotated[
     list[float], Field(min_length=2, max_length=2, json_schema_extra=ATOMIC)
 ]
@@ -455,8 +457,8 @@ class Result(StatusModel):
     steady: Metrics = Field(default_factory=dict)
     """The figures of the steady part: without the ramp at the start and the drain at the end.
     Tables, objectives, intervals and comparisons use these. Its seconds and requests are duration
-    and completed; absent if a stage has no steady part. Under a rate without a cap latencies count
-    from when requests were due; those of a trace, which is never steady, stand here as well."""
+    and sent; without sent some stage has no steady part, and latencies are of that whole stage.
+    Under a rate without a cap, and for traces, latencies count from when requests were due."""
     throughput_of: ThroughputOf | None = None
     """Which throughput is compared, priced and shown. Plateau: the one in `steady`. Arrivals: the
     same, but it is not compared, since the request rate sets it. Stage, or absent: the one in
@@ -465,6 +467,9 @@ class Result(StatusModel):
         default_factory=dict
     )
     """Coefficient of variation of the repeats, by figure: the noise within one server."""
+    user_start: UserStartMode | None = None
+    """How the users of a closed loop began. Spread: over one expected round. Together: at once, in
+    some repeat at least. Absent without users."""
     traffic: str | None = Field(
         None,
         max_length=80,
@@ -511,6 +516,11 @@ class Result(StatusModel):
             self.throughput_of in ("Plateau", "Arrivals")
             and THROUGHPUTS[0] in self.steady
         )
+
+    @property
+    def is_steady(self) -> bool:
+        """Return whether every stage has a steady part, which latencies are of."""
+        return STEADY_REQUESTS in self.steady
 
     def has_steady(self, key: str) -> bool:
         """Return whether `steady` has the figure that counts: see `has_plateau` for throughputs."""

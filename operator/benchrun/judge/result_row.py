@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Collection, Sequence
 
-from benchrun_client.contract import ERROR, StageRecord
+from benchrun_client.contract import ERROR, StageRecord, UserStartMode
 
 from benchrun import api, measure
 from benchrun.judge.explain.explanations import (
@@ -122,7 +122,7 @@ def measured_row(
     ]
     on_plateaus = len(plateaus) == len(records)
     steady = _steady(context, plateaus if on_plateaus else (), shown, spec)
-    noise = _noise(context, plateaus, on_plateaus=on_plateaus)
+    noise = _noise(context, on_plateaus=on_plateaus)
     digests = "\n".join(record.prompts_digest for record in records)
     tokens_chosen = {
         record.sampling.in_words() if record.sampling is not None else None
@@ -149,6 +149,7 @@ def measured_row(
             for name, cv in noise.items()
             if name != "mean_itl_ms" or "itl" in shown
         },
+        user_start=_user_start(records),
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
         sampling=tokens_chosen.pop() if len(tokens_chosen) == 1 else None,
         explanations=length_explanations(
@@ -176,25 +177,25 @@ def measured_row(
     )
 
 
-def _noise(
-    context: LoadPointContext,
-    plateaus: Sequence[tuple[StageRecord, measure.Plateau]],
-    *,
-    on_plateaus: bool,
-) -> dict[str, float]:
+def _noise(context: LoadPointContext, *, on_plateaus: bool) -> dict[str, float]:
     """Return how far the repeats differ, in percent; empty if there is only one."""
     if len(context.stages) < 2:
         return {}
-    figures = measure.request_figures
-    counted = context.records
-    if on_plateaus and context.parts and None not in context.parts:
-        counted = [figures.sent_in_plateau(*each) for each in plateaus]
-    elif context.expected.load.never_steady:
-        counted = list(map(figures.since_due, counted))
+    counted_part = measure.request_figures.counted_part
     return measure.significance.repeat_cv_percent(
-        counted,
+        [counted_part(*each) for each in context.counted],
         [throughputs([s], on_plateaus=on_plateaus) for s in context.stages],
     )
+
+
+def _user_start(records: Sequence[StageRecord]) -> UserStartMode | None:
+    """Return how users began; Together if they did so in any repeat. None: there are no users."""
+    modes = {
+        each.user_start.mode for each in records if each.user_start is not None
+    }
+    if not modes:
+        return None
+    return "Together" if "Together" in modes else "Spread"
 
 
 def _step_tokens(spec: api.BenchmarkRunSpec) -> int | None:
@@ -242,27 +243,34 @@ def _steady(
 ) -> dict[str, float | None]:
     """Return the figures of the steady part, under the keys of `metrics`.
 
-    `shown` names the latencies to return. If a plateau is not steady, only throughputs are
-    returned. A trace has no plateau: only its latencies and goodput are not vLLM's, because they
-    count from when requests were due.
+    `shown` names the latencies to return. Stages without a steady part have throughputs of their
+    plateaus, if all have one. Of their latencies those stand here that objectives judge, where they
+    are not vLLM's of whole stages: they count from when requests were due, or some stages have a
+    steady part.
     """
+    figures = measure.request_figures
     limits = request_limits(spec.objectives) if spec.objectives else None
     load = context.expected.load
-    if context.records and load.has_due_instants and load.never_steady:
-        return measure.request_figures.whole_metrics(
-            context.records, context.percentiles, shown=shown, limits=limits
+    if plateaus and all(where.is_steady for _, where in plateaus):
+        return figures.plateau_metrics(
+            plateaus,
+            context.percentiles,
+            shown=shown,
+            queued=load.capped,
+            limits=limits,
         )
-    if not plateaus:
-        return {}
-    if not all(where.is_steady for _, where in plateaus):
-        return measure.request_figures.plateau_totals(plateaus)
-    return measure.request_figures.plateau_metrics(
-        plateaus,
-        context.percentiles,
-        shown=shown,
-        queued=context.expected.load.capped,
-        limits=limits,
-    )
+    found = figures.plateau_totals(plateaus) if plateaus else {}
+    counted = context.counted
+    is_ours = load.has_due_instants or any(part is not None for _, part in counted)
+    if counted and is_ours:
+        found |= figures.counted_metrics(
+            counted,
+            context.percentiles,
+            shown=shown,
+            queued=load.capped,
+            limits=limits,
+        )
+    return found
 
 
 def _metrics(

@@ -146,13 +146,15 @@ def compared_figure(
     """Return a figure of a row, by its key in `metrics`, to compare it with the rows of `among`.
 
     It is the figure of the steady part if every row of `among` has one, otherwise the figure of
-    whole stages. If all servers kept up (`common` returns Arrivals), a throughput is that of the
-    row's own steady part, or of whole stages where the row has none, as with a trace.
+    whole stages; latencies count from when requests were due if no row has a steady part. If all
+    servers kept up (`common` returns Arrivals), a throughput is that of the row's own steady part,
+    or of whole stages where the row has none, as with a trace.
     """
     alike = (
         common(among) in ("Plateau", "Arrivals")
         if key in THROUGHPUTS
         else all(each.has_steady(key) for each in among)
+        and len({each.is_steady for each in among}) == 1
     )
     return row.figure(key) if alike else row.metrics.get(key)
 

@@ -643,38 +643,48 @@ def plateau_metrics(
     They are pooled as in `pooled_metrics`. `shown` names the latencies, `queued` adds those that
     include the wait in the client, `limits` adds goodput.
     """
-    metrics = plateau_totals(stages) | {
-        "sent": sum(len(part.started) for _, part in stages)
-    }
-    sent = [sent_in_plateau(record, interval) for record, interval in stages]
+    sent = sum(len(part.started) for _, part in stages)
+    counted = counted_metrics(
+        stages, percentiles, shown=shown, queued=queued, limits=limits
+    )
+    return plateau_totals(stages) | {"sent": sent} | counted
+
+
+def counted_metrics(
+    stages: Sequence[tuple[StageRecord, Plateau | None]],
+    percentiles: Sequence[str],
+    *,
+    shown: Collection[str] = LATENCIES,
+    queued: bool = False,
+    limits: RequestLimits | None = None,
+) -> Metrics:
+    """Return the pooled latencies that objectives judge, and the goodput by them.
+
+    They are of the steady part of each stage; None instead of it means the whole stage. For the
+    other arguments see `plateau_metrics`.
+    """
+    counted = [counted_part(record, part) for record, part in stages]
     also = queued_latencies([record for record, _ in stages]) if queued else ()
+    metrics: Metrics = {}
     for latency in (*shown, *also):
-        metrics |= level_metrics(latencies(sent, latency), latency, percentiles)
+        metrics |= level_metrics(latencies(counted, latency), latency, percentiles)
     if limits is not None:
-        seconds = math.fsum(interval.length_us for _, interval in stages) / 1e6
-        good = good_requests(sent, limits, since_due=queued)
+        seconds = math.fsum(
+            duration_seconds(record) if part is None else part.length_us / 1e6
+            for record, part in stages
+        )
+        good = good_requests(counted, limits, since_due=queued)
         metrics["request_goodput"] = rounded(ratio(good, seconds))
     return metrics
 
 
-def whole_metrics(
-    records: Sequence[StageRecord],
-    percentiles: Sequence[str],
-    *,
-    shown: Collection[str] = LATENCIES,
-    limits: RequestLimits | None = None,
-) -> Metrics:
-    """Return latencies and goodput of whole stages that count as a steady part does.
+def counted_part(record: StageRecord, part: Plateau | None) -> StageRecord:
+    """Return a copy of the record with the requests and latencies that count.
 
-    This is for loads that never have a steady part; see `plateau_metrics` for the arguments.
+    They are those of its steady part; None means the whole stage. Latencies count as `since_due`
+    says.
     """
-    counted = list(map(since_due, records))
-    metrics: Metrics = {}
-    for latency in shown:
-        metrics |= level_metrics(latencies(counted, latency), latency, percentiles)
-    if limits is not None:
-        metrics["request_goodput"] = rounded(goodput(counted, limits))
-    return metrics
+    return since_due(record) if part is None else sent_in_plateau(record, part)
 
 
 def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:

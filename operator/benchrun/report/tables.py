@@ -325,6 +325,7 @@ def result_rows(
         ),
         Column("replicas", _replicas, optional=True),
         Column("steady part", steady_part, wide=True, optional=True),
+        Column("users began", _began, optional=True),
         Column("failed", _failed),
         Column("verdict", lambda row: row.verdict),
     )
@@ -505,6 +506,11 @@ def _marked_percentile(row: tuple[api.Result, str]) -> str:
 
 def _end_of_interval(result: api.Result, key: str, *, end: int) -> str:
     return figure(result.intervals.get(key, (None, None))[end], digits=4)
+
+
+def _began(result: api.Result) -> str:
+    """Return how the users began, where they did not begin as users do: spread over a round."""
+    return "together" if result.user_start == "Together" else ABSENT
 
 
 def steady_part(result: api.Result | SweepRow) -> str:

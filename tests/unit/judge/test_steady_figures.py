@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from benchrun.api import LoadPoint, Result, ServerStatus
 from benchrun.judge.results import results
+from benchrun_client.contract import UserStart, UserStartMode
 from unit.judge.specs import spec, workload
 from unit.measure.records import load_point, record, requests
 
@@ -119,27 +120,33 @@ def late_row(
     load: dict[str, Any],
     *,
     late_us: int = 20_000,
+    ttft_us: Sequence[int] = (300_000,) * 400,
+    e2els_us: Sequence[int] = (600_000,) * 3,
     **of_workload: Any,
 ) -> Result:
-    """Four requests a second, sent so late; each thinks from 300 to 450 ms, and ends at 600 ms."""
-    columns = requests(
-        start_us=[250_000 * i for i in range(400)],
-        queue_us=[late_us] * 400,
-        ttft_us=[300_000] * 400,
-        e2el_us=[600_000] * 400,
-        output_tokens=[11] * 400,
-        reasoning_us=[300_000] * 400,
-        answer_us=[450_000] * 400,
-    )
+    """Four requests a second, sent so late; each thinks from 300 to 450 ms.
+
+    `e2els_us` is when the answers of each repeat end.
+    """
     measured = [
         record(
             stage_id,
             sequence=place,
             load=planned.load,
-            requests=columns,
+            requests=requests(
+                start_us=[250_000 * i for i in range(400)],
+                queue_us=[late_us] * 400,
+                ttft_us=ttft_us,
+                e2el_us=[e2el_us] * 400,
+                output_tokens=[11] * 400,
+                reasoning_us=[300_000] * 400,
+                answer_us=[450_000] * 400,
+            ),
             scalars={"duration": 100.0},
         )
-        for place, stage_id in enumerate(planned.stage_ids)
+        for place, (stage_id, e2el_us) in enumerate(
+            zip(planned.stage_ids, e2els_us, strict=True)
+        )
     ]
     asked = spec(
         workloads=[workload(load=load, **of_workload)],
@@ -213,3 +220,99 @@ def test_a_trace_counts_from_its_recorded_instants() -> None:
     assert (late.has_plateau, late.figure("request_throughput")) == (False, 4.0)
     assert late.figure("request_goodput") == 0.0
     assert late.objectives[0].outcome == "Missed"
+
+
+# ---- a row without a steady part
+
+TOO_LONG_US = 20_000_000
+"""An answer after which nothing is steady: the first and the last ones take most of a stage."""
+RISING = [300_000] * 200 + [400_000] * 200
+"""TTFT of the requests of a stage."""
+
+
+def test_a_rate_without_a_steady_part_shows_what_its_objectives_judge() -> None:
+    late = late_row(RATE, {"requestRates": ["4"]}, e2els_us=[TOO_LONG_US] * 3)
+    assert not late.is_steady
+    assert late.objectives[0].measured_milliseconds == 320.0
+    assert late.figure("median_ttft_ms") == 320.0
+    assert late.figure("p99_e2el_ms") == TOO_LONG_US / 1000 + 20
+    assert late.metrics["median_ttft_ms"] == 300.0
+    assert (late.figure("request_goodput"), late.metrics["request_goodput"]) == (
+        0.0,
+        4.0,
+    )
+    assert late.intervals == {}
+
+
+@pytest.mark.parametrize(
+    ("planned", "load", "e2el_us", "median_ms"),
+    [
+        (RATE, {"requestRates": ["4"]}, 600_000, 420.0),
+        (MANY_USERS, {"concurrencies": [8]}, 5_000_000, 300.0),
+    ],
+    ids=["rate", "users"],
+)
+def test_repeats_of_which_one_has_no_steady_part_show_what_their_objectives_judge(
+    planned: LoadPoint, load: dict[str, Any], e2el_us: int, median_ms: float
+) -> None:
+    """Half of the requests of whole stages are slow. What is left out of the others is mostly the
+    quick beginning under a rate, and mostly the slow end of long answers to users."""
+    found = late_row(
+        planned, load, ttft_us=RISING, e2els_us=[e2el_us, e2el_us, TOO_LONG_US]
+    )
+    assert not found.is_steady
+    assert found.objectives[0].measured_milliseconds == median_ms
+    assert found.figure("median_ttft_ms") == median_ms
+    assert found.metrics["median_ttft_ms"] == 350.0
+
+
+def test_users_without_a_steady_part_have_vllms_figures() -> None:
+    found = late_row(MANY_USERS, {"concurrencies": [8]}, e2els_us=[TOO_LONG_US] * 3)
+    assert not any(key.endswith("_ms") for key in found.steady)
+    assert found.objectives[0].measured_milliseconds == 300.0
+    assert found.figure("median_ttft_ms") == 300.0
+
+
+def test_the_scatter_of_repeats_is_of_what_counts() -> None:
+    found = late_row(
+        RATE, {"requestRates": ["4"]}, e2els_us=[600_000, 600_000, TOO_LONG_US]
+    )
+    assert found.repeat_cv_percent["mean_ttft_ms"] == 0.0
+    assert found.repeat_cv_percent["mean_e2el_ms"] > 100
+
+
+# ---- how users began
+
+
+def began(*modes: UserStartMode | None) -> Result:
+    """A row of users, with how they began in each repeat; None: an older client does not say."""
+    planned = load_point(axis="Concurrency", value="8", repeats=len(modes))
+    measured = [
+        record(
+            stage_id,
+            sequence=place,
+            requests=requests(),
+            user_start=mode and UserStart(mode=mode, seconds=1.0),
+        )
+        for place, (stage_id, mode) in enumerate(
+            zip(planned.stage_ids, modes, strict=True)
+        )
+    ]
+    asked = spec(workloads=[workload(load={"concurrencies": [8]})])
+    (found,) = results([planned], measured, [], spec=asked).results
+    return found
+
+
+def test_a_row_tells_how_its_users_began() -> None:
+    rows = [
+        began("Spread", "Spread"),
+        began("Spread", "Together"),
+        began("Together"),
+        began(None),
+    ]
+    assert [each.user_start for each in rows] == [
+        "Spread",
+        "Together",
+        "Together",
+        None,
+    ]

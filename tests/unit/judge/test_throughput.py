@@ -4,6 +4,7 @@ or of the whole stage."""
 import pytest
 from benchrun.api import KEYS, PER_GPU, THROUGHPUTS, Result, ThroughputOf
 from benchrun.api.sweep import essence
+from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import compare
 from benchrun.judge.results import results
 from benchrun.judge.rules.rule import StageFacts
@@ -269,6 +270,37 @@ def test_both_sides_are_compared_by_the_same(
         expected,
     )
     assert change.word == ("Worse" if expected == "Plateau" else "Equivalent")
+
+
+@pytest.mark.parametrize(
+    ("requests_sent", "values"),
+    [
+        ((90, 80), (50, 60)),
+        ((None, None), (50, 60)),
+        ((90, None), (43, 43)),
+        ((None, 80), (43, 43)),
+    ],
+    ids=["both steady", "none is", "the baseline is", "the candidate is"],
+)
+def test_a_steady_part_is_not_compared_with_a_whole_stage(
+    requests_sent: tuple[int | None, int | None], values: tuple[float, float]
+) -> None:
+    """Rows that have no steady part may have latencies from when requests were due."""
+
+    def side(name: str, sent: int | None, ttft: float) -> MeasuredRun:
+        steady = {KEYS["MeanTTFT"]: ttft} | ({} if sent is None else {"sent": sent})
+        found = row(repeats=5, cv=0.1).model_copy(update={"steady": steady})
+        measured = run(name, [found])
+        [kept] = essence(measured.status).results
+        assert kept.is_steady == found.is_steady
+        return measured
+
+    sides = [
+        side("a", requests_sent[0], 50.0),
+        side("b", requests_sent[1], 60.0),
+    ]
+    change = compared(*sides, "MeanTTFT").load_points[0].changes[0]
+    assert (change.baseline, change.value) == values
 
 
 def test_fresh_servers_are_compared_by_it_too() -> None:

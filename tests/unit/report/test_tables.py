@@ -469,6 +469,15 @@ def test_the_steady_part_is_told_where_the_figures_are_of_it() -> None:
     assert "steady part" not in result_rows(status(result()), wide=True).headers
 
 
+def test_users_that_began_together_are_told() -> None:
+    row = result(user_start="Together")
+    found = result_rows(status(row, result(user_start="Spread"), result()))
+    column = found.headers.index("users began")
+    assert [each[column] for each in found.rows] == ["together", "-", "-"]
+    usual = result_rows(status(result(user_start="Spread"), result()))
+    assert "users began" not in usual.headers
+
+
 @pytest.mark.parametrize(
     ("marked", "load_points"),
     [

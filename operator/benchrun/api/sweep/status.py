@@ -20,6 +20,7 @@ from benchrun.api.conditions import Conditions, Reason
 from benchrun.api.price import Price
 from benchrun.api.server_figures import SHOWN_FIGURES, answering
 from benchrun.api.status import (
+    STEADY_REQUESTS,
     BenchmarkRunStatus,
     Bottleneck,
     Instant,
@@ -473,7 +474,7 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
                 steady={
                     key: value
                     for key, value in row.steady.items()
-                    if key in comparison.KEYS.values()
+                    if key in (*comparison.KEYS.values(), STEADY_REQUESTS)
                 },
                 repeat_cv_percent={
                     key: value

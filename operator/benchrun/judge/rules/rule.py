@@ -119,6 +119,12 @@ class LoadPointContext:
         return [stage.steady_part for stage in self.stages]
 
     @cached_property
+    def counted(self) -> list[tuple[StageRecord, Plateau | None]]:
+        """Return the stages, each with its steady part; None: the whole stage counts."""
+        parts = self.parts or [None] * len(self.records)
+        return list(zip(self.records, parts, strict=True))
+
+    @cached_property
     def samples(self) -> Samples:
         """Return the latencies of the requests that count, with infinity for failed requests."""
         return expected_samples(self.records, self.expected, parts=self.parts)
