@@ -180,8 +180,9 @@ def read_embedding(
     asked = read_json(body)
     check_model(asked.get("model"), settings)
     given = asked.get("input")
-    texts = given if isinstance(given, list) else [given]
-    if not texts or not all(isinstance(text, str) and text for text in texts):
+    listed = given if isinstance(given, list) else [given]
+    texts = [text for text in listed if isinstance(text, str) and text]
+    if not texts or len(texts) < len(listed):
         raise bad_request("The simulator takes texts.", param="input")
     prompts = [
         [0] * settings.template_tokens + tokenizer.encode(text) for text in texts
