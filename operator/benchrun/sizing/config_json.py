@@ -757,8 +757,9 @@ def _weights_group(config: Config, text: Config) -> int | None:
         found = 1 if found == -1 else found
     else:
         return None
-    is_group = type(found) is int and found > 0
-    return found if is_group and not _some_layers_are_plain(quantization) else None
+    if type(found) is not int or found < 1 or _some_layers_are_plain(quantization):
+        return None
+    return found
 
 
 def _some_layers_are_plain(quantization: Config) -> bool:
