@@ -275,6 +275,25 @@ def _check(path: Path, name: str) -> None:
         raise invalid(
             f"{name} is an HTML page, not data: is it the link to the raw file?"
         )
+    if start.startswith(_GIT_LFS):
+        raise invalid(
+            f"{name} is a pointer of Git LFS, not data: fetch the file itself (git lfs pull)"
+        )
+    for begins, what in _PACKED.items():
+        if start.startswith(begins):
+            raise invalid(
+                f"{name} is packed ({what}). Unpack it, as JSON in UTF-8."
+            )
+
+
+_GIT_LFS = b"version https://git-lfs.github.com/spec/"
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PAR1": "Parquet",
+}
+"""How files begin that hold no text."""
 
 
 def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
@@ -380,6 +399,11 @@ def role_of(turn: Mapping[str, Any]) -> Any:
 
 def words_of(turn: Any, *, where: str) -> str:
     """Return the text of a turn, under either key; raise RunFailure if both are missing."""
+    return text_field(turn, text_key_of(turn, where=where), where=where)
+
+
+def text_key_of(turn: Any, *, where: str) -> str:
+    """Return the key under which a turn has its text; raise RunFailure if it has none."""
     if not isinstance(turn, dict):
         raise invalid(f"{where}: expected an object, got {json_type(turn)}")
     key = next((key for key in _TEXT_KEYS if key in turn), None)
@@ -387,7 +411,7 @@ def words_of(turn: Any, *, where: str) -> str:
         raise invalid(
             f"{where}: there is none of {listed(_TEXT_KEYS)}; it has {listed(turn)}"
         )
-    return text_field(turn, key, where=where)
+    return key
 
 
 def listed(names: Any, *, most: int = 20) -> str:

@@ -187,9 +187,12 @@ def _sharegpt_row(entry: Any, *, where: str) -> DatasetRow | str:
     key, turns = files.turns_of(entry, where=where)
     if key != _VLLM_KEY:
         turns = list(dropwhile(_is_instruction, turns))
-    if len(turns) < 2 and all(isinstance(turn, dict) for turn in turns):
-        return NO_ANSWER
     at = f'{where}, "{key}"'
+    if len(turns) < 2:
+        # A file of another form is not taken for one of short conversations.
+        for turn in turns:
+            files.text_key_of(turn, where=at)
+        return NO_ANSWER
     return DatasetRow(
         files.words_of(turns[0], where=at),
         answer=files.words_of(turns[1], where=at),

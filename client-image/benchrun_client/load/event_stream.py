@@ -21,7 +21,8 @@ DONE = b"[DONE]"
 _SPACE = b" \t\r\n"  # What JSON allows around a value.
 _NAMES = (b"", b"message", b"error")
 """Names of events that must be of the API; others may be a gateway's pings."""
-_FAILED = "error"  # Finish reason of an answer that its server did not finish.
+_FAILED = ("error", "abort")
+"""Finish reasons of an answer that its server did not finish; vLLM and SGLang say abort."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _REASONING = re.compile(rb'"reasoning(?:_content)?": ?"(?!")')
@@ -288,7 +289,7 @@ class CompletionStream:
             )
         reason = choice.get("finish_reason") if choice is not None else None
         # Some gateways tell in an event of the answer that its server has failed.
-        if body.get("error") or reason == _FAILED:
+        if body.get("error") or reason in _FAILED:
             raise _ended_with_error(data)
         usage = counts_of(body)
         if choice is None:
@@ -311,13 +312,20 @@ class CompletionStream:
         """Return whether a choice shows a token.
 
         A token's text may be empty: half a character is a token. A chunk with only the role that
-        begins a chat is not a token, nor is a chunk that ends an answer with only its counts.
+        begins a chat is not a token, nor is a chunk that ends an answer with only its counts, nor
+        a choice with neither a text nor a delta.
         """
         only_ends = has_counts and bool(choice.get("finish_reason"))
         delta = choice.get("delta")
         if not isinstance(delta, dict):
+            if choice.get("text") is None:
+                return False
             self._is_chat_without_content = False
             return bool(choice.get("text")) or not only_ends
+        if not isinstance(delta.get("content") or "", str):
+            raise BrokenStreamError(
+                f"a text that is not a string: {shown(json.dumps(delta).encode())}"
+            )
         has_content = any(delta.get(key) for key in CONTENT_KEYS)
         if self._is_chat_without_content and not has_content and "role" in delta:
             return False
@@ -392,6 +400,8 @@ def shown(data: bytes) -> str:
     return shorten(text, 2 * MAX_SHOWN_BYTES) if data else "an empty body"
 
 
+_SHOWS = (b'"delta"', b'"text"')
+_SHOWS_NONE = (b'"delta":null', b'"delta": null', b'"text":null', b'"text": null')
 _NO_END = (b'"finish_reason":null', b'"finish_reason": null')
 _NO_COUNTS = (b'"usage":null', b'"usage": null')
 _NO_ERROR = (b'"error":null', b'"error": null')
@@ -400,10 +410,15 @@ _NO_ERROR = (b'"error":null', b'"error": null')
 def _says_more(data: bytes) -> bool:
     """Return whether an event may hold more than a token: counts, a finish reason or an error.
 
-    Searching the bytes for keys is safe: a quote within a text has a backslash before it.
+    Or less: a choice without text, such as a filter's (Azure). Searching the bytes for keys is
+    safe: a quote within a text has a backslash before it.
     """
     return (
-        (b'"finish_reason"' in data and not any(each in data for each in _NO_END))
+        not any(each in data for each in _SHOWS)
+        or any(each in data for each in _SHOWS_NONE)
+        or (
+            b'"finish_reason"' in data and not any(each in data for each in _NO_END)
+        )
         or (b'"usage"' in data and not any(each in data for each in _NO_COUNTS))
         or (b'"error"' in data and not any(each in data for each in _NO_ERROR))
     )

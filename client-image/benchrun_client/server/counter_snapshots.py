@@ -20,6 +20,7 @@ import aiohttp
 
 from benchrun_client import contract
 from benchrun_client.engines import ENGINES, Engine
+from benchrun_client.engines.metrics_text import EXEMPLAR, is_whole, number
 from benchrun_client.failures import shorten
 from benchrun_client.http_session import (
     MODELS_PATH,
@@ -81,8 +82,10 @@ Snapshots = Sequence[Snapshot | None]
 def parse_metrics(text: str, engine: Engine) -> Snapshot | None:
     """Parse the series of a snapshot from a metrics text.
 
-    Returns None if the text has no series of the engine or of the proxy.
+    Returns None if the text has no series of the engine or of the proxy, or was cut.
     """
+    if not is_whole(text):
+        return None
     sums: dict[str, float] = {}
     known = _known(engine)
     wanted = _wanted(engine)
@@ -128,22 +131,19 @@ def parse_metrics(text: str, engine: Engine) -> Snapshot | None:
     return Snapshot(running=found.pop(_RUNNING, None), counters=found)
 
 
-_EXEMPLAR = " # {"  # As OpenMetrics has it, with labels and a value of its own.
-
-
 def _sample(line: str) -> tuple[str, float | None]:
     """Parse name and value from a line of Prometheus text; label values may hold spaces and braces.
 
     A line that can't be parsed gives an empty name and None.
     """
-    line = line.partition(_EXEMPLAR)[0]
+    line = line.partition(EXEMPLAR)[0]
     name, brace, rest = line.partition("{")
     fields = rest.rpartition("}")[2].split() if brace else line.split()[1:]
     try:
-        value = float(fields[0])
+        value = number(fields[0])
     except (IndexError, ValueError):
         return "", None
-    return (name if brace else line.split(maxsplit=1)[0]), value
+    return (name.strip() if brace else line.split(maxsplit=1)[0]), value
 
 
 async def take(
@@ -155,17 +155,18 @@ async def take(
 
 
 async def read_metrics(session: aiohttp.ClientSession, url: str) -> str | None:
-    """Read a metrics endpoint's text within bounds of size and time; None if that fails."""
+    """Read a metrics endpoint's text within bounds of size and time.
+
+    Return None if that fails, or if the text was cut.
+    """
     try:
         async with session.get(
             url, timeout=aiohttp.ClientTimeout(total=METRICS_SECONDS)
         ) as response:
-            text = await read_bounded(response, MAX_METRICS_BYTES)
-            return (
-                text.decode(errors="replace")
-                if response.status == 200 and len(text) < MAX_METRICS_BYTES
-                else None
-            )
+            page = await read_bounded(response, MAX_METRICS_BYTES)
+            is_page = response.status == 200 and len(page) < MAX_METRICS_BYTES
+            text = page.decode(errors="replace") if is_page else None
+            return text if text is not None and is_whole(text) else None
     except NETWORK_ERRORS:
         return None
 

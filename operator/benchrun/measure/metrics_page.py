@@ -14,6 +14,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from benchrun_client.engines import Engine
+from benchrun_client.engines.metrics_text import EXEMPLAR, is_whole, number
 
 from benchrun.api import SAMPLE_FIGURES, Sample as Sample, plain_text
 from benchrun.measure.request_figures import is_believable
@@ -38,7 +39,6 @@ COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {
 }
 """Functions that combine the values of several series into one figure."""
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
-_EXEMPLAR = " # {"  # Begins an exemplar, which has labels and a value of its own.
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(
     r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"\s*(?:,|$)'
@@ -190,6 +190,11 @@ def series_of(
         raise UnreadableMetrics(
             f"not the text of a metrics endpoint; it begins with {first[:60]!r}"
         )
+    if not is_whole(text):
+        raise UnreadableMetrics(
+            "the page was cut, its exporter does not end its last line, or it holds two pages: "
+            f"it ends with {text.strip()[-60:]!r}"
+        )
     # To compare one short beginning costs a third of comparing all of `starts`.
     length = min(map(len, starts))
     heads = {start[:length] for start in starts}
@@ -224,7 +229,7 @@ def _series(line: str, labelled: bool) -> Series:
     name = _NAME.match(line)
     if name is None or len(line) > MAX_LINE_CHARS:
         raise ValueError
-    rest = line.partition(_EXEMPLAR)[0][name.end() :].strip()
+    rest = line.partition(EXEMPLAR)[0][name.end() :].strip()
     # A label may hold braces, the value and the instant may not.
     end = rest.rfind("}") + 1 if rest.startswith("{") else 0
     value, *instant = rest[end:].split()
@@ -233,7 +238,7 @@ def _series(line: str, labelled: bool) -> Series:
     return Series(
         name[0],
         _labels(rest[1 : end - 1]) if end and labelled else {},
-        float(value),
+        number(value),
     )
 
 

@@ -17,6 +17,7 @@ from benchrun.plan import (
     Variant,
     answering_args,
     cpu_limits,
+    gpus_of,
     load_points,
     planned_variants,
 )
@@ -211,12 +212,17 @@ def _demands(
     for each in shapes(spec):
         args = sizing.ServeArgs.of(each.words, spec.engine)
         path = f"{each.path}.args"
+        has_gpus = gpus_of(each.resources) > 0
         found = (
             sizing.refusals_of_flags(args)
             if shape is None
-            else sizing.refusals(shape, args)
+            else sizing.refusals(shape, args, has_gpus=has_gpus)
         )
         remarks += [error(path, f"vLLM will not start: {text}") for text in found]
+        remarks += [
+            not_checked(path, f"it is not known {text}")
+            for text in _of_weights(shape, args, has_gpus=has_gpus)
+        ]
         changed = sizing.model_changed_by(args)
         if sizing.is_parallel(args) and (shape is None or changed is not None):
             why = (
@@ -226,6 +232,23 @@ def _demands(
             )
             remarks.append(not_checked(path, f"{what}: {why}"))
     return remarks
+
+
+def _of_weights(
+    shape: sizing.ModelShape | None, args: sizing.ServeArgs, *, has_gpus: bool
+) -> Iterator[str]:
+    """Yield what is not known of the weights' format. Raises UnreadableValue."""
+    given = args.text("quantization")
+    changed = sizing.model_changed_by(args)
+    if shape is not None and changed is None:
+        yield from sizing.unknown_of_weights(shape, args, has_gpus=has_gpus)
+    elif given is not None:
+        why = (
+            "run benchrun check with --model"
+            if changed is None
+            else f"--{changed} changes the model"
+        )
+        yield f"whether --quantization={given} fits the checkpoint's weights: {why}"
 
 
 def _context(
@@ -275,7 +298,8 @@ def _of_role(
     args = sizing.ServeArgs.of(role.words, spec.engine)
     if shape is None:
         return cache_remarks(spec, None, unknown=unknown)
-    if sizing.refusals(shape, args):
+    has_gpus = gpus_of(role.resources) > 0
+    if sizing.refusals(shape, args, has_gpus=has_gpus):
         return []
     try:
         sized, why = _sizing_of(args, known, shape)

@@ -90,7 +90,10 @@ def _tag(image: str) -> str:
     return tag if is_own and _NAMED_VLLM.match(name) else ""
 
 
-_NAMED_VLLM = re.compile(r"vllm(?:-|$)")
+_NAMED_VLLM = re.compile(
+    r"vllm(?:-(?:openai|cpu|cuda|rocm|tpu|xpu|x86_64|arm64|aarch64|release|repo))*$"
+)
+"""Images with vLLM's own version; vllm-omni, vllm-router and others of its projects have theirs."""
 _REGISTRY = re.compile(r"|localhost|.*[.:].*")
 """A registry's address, or nothing. Images of other publishers (LMCache, NVIDIA, ROCm, llm-d) have
 versions of their own, whatever they are called."""

@@ -60,6 +60,7 @@ from benchrun.sizing.serve_args import (
     tokens_of,
 )
 from benchrun.sizing.sizing import Sizing, changes, sizing_of
+from benchrun.sizing.weight_formats import unknown_of_weights
 
 __all__ = [
     "ALLOW_LONGER",
@@ -107,6 +108,7 @@ __all__ = [
     "sizing_of",
     "token_bytes_per_gpu",
     "tokens_of",
+    "unknown_of_weights",
     "unknown_weights",
     "value_if_any",
     "whole",

@@ -54,8 +54,12 @@ class ModelShape:
     vocabulary: int | None = None
     mlp_size: int | None = None
     """Numbers within the MLP of each layer, which GPUs share; None if layers differ."""
-    weights_group: int = 1
-    """Numbers of a row of the MLP's weights that can't be divided, for they have one scale."""
+    attention_size: int | None = None
+    """Numbers that each layer's attention gives to its output weights, which GPUs share; None if
+    layers differ, or it is not said."""
+    weights_group: int | None = 1
+    """Numbers of a row of weights that can't be divided, for they have one scale; None if it is not
+    known."""
     # Numbers that a layer would keep of a token if every query head had its own keys and values.
     plain_values: int
     # Layers that use another layer's cache and keep nothing.

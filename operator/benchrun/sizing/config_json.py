@@ -342,6 +342,7 @@ def model_shape(config: Config) -> ModelShape:
         vocabulary=whole_if_any(part, "vocab_size")
         or whole_if_any(part, "padded_vocab_size"),
         mlp_size=_mlp_size(text, layers, experts),
+        attention_size=_attention_size(text, layers, heads),
         weights_group=_weights_group(config, text),
         shared_layers=shared,
         caveats=tuple(caveats),
@@ -692,11 +693,19 @@ def _quantization(config: Config, text: Config) -> Config | None:
 
 
 def _weights_format(config: Config, text: Config) -> str | None:
-    """Return the method that a quantised checkpoint names; None if weights are not quantised."""
+    """Return the method that a quantised checkpoint names; None if weights are not quantised.
+
+    It is spelled as vLLM spells it. ModelOpt's own files name their producer instead.
+    """
     if (quantization := _quantization(config, text)) is None:
         return None
     named = quantization.get("quant_method")
-    return named if isinstance(named, str) and named else "of an unknown format"
+    producer = quantization.get("producer")
+    if isinstance(producer, Mapping) and producer.get("name") == "modelopt":
+        named = "modelopt"
+    if not isinstance(named, str) or not named:
+        return "of an unknown format"
+    return named.lower().replace("compressed_tensors", "compressed-tensors")
 
 
 def _mlp_size(text: Config, layers: tuple[Layer, ...], experts: int) -> int | None:
@@ -710,28 +719,65 @@ def _mlp_size(text: Config, layers: tuple[Layer, ...], experts: int) -> int | No
     return None if differ or type(size) is not int or size < 1 else size
 
 
-def _weights_group(config: Config, text: Config) -> int:
+def _attention_size(
+    text: Config, layers: tuple[Layer, ...], query_heads: int
+) -> int | None:
+    """Return how many numbers the attention of each layer gives to its output weights.
+
+    None if layers differ, or if what they keep does not tell the size of a head.
+    """
+    differ = "block_configs" in text or any(
+        layer.kind not in ("Full", "Sliding") for layer in layers
+    )
+    sizes = {layer.values // 2 for layer in layers}
+    return None if differ or len(sizes) != 1 else query_heads * sizes.pop()
+
+
+_BESIDE_LAYERS = frozenset({
+    "embed_tokens", "gate", "lm_head", "mm_projector", "multi_modal_projector", "router",
+    "shared_expert_gate", "vision_model", "vision_tower", "visual",
+})  # fmt: skip
+"""Parts of modules' names whose weights no tensor parallelism divides along their rows."""
+
+
+def _weights_group(config: Config, text: Config) -> int | None:
     """Return how many numbers of a row of quantised weights belong together, 1 if none do.
 
-    Only formats are looked at for which vLLM refuses to divide them, and only checkpoints that
-    quantise the MLP of every layer.
+    Known are only formats for which vLLM refuses to divide them, of checkpoints that quantise MLP
+    and attention of every layer. None if it is not known.
     """
-    quantization = _quantization(config, text) or {}
-    unquantised = [
-        quantization.get(key) or ()
-        for key in ("modules_to_not_convert", "ignored_layers", "ignore")
-    ]
-    if any(word in str(unquantised) for word in ("down_proj", "mlp", "re:")):
+    if (quantization := _quantization(config, text)) is None:
         return 1
     method = _weights_format(config, text)
     if method == "fp8":
         sizes = quantization.get("weight_block_size")
-        found = sizes[-1] if isinstance(sizes, list) and sizes else None
+        found = sizes[-1] if isinstance(sizes, list) and sizes else sizes or 1
     elif method == "awq":
         found = quantization.get("q_group_size") or quantization.get("group_size")
+        found = 1 if found == -1 else found
     else:
-        found = None
-    return found if type(found) is int and found > 0 else 1
+        return None
+    if type(found) is not int or found < 1 or _some_layers_are_plain(quantization):
+        return None
+    return found
+
+
+def _some_layers_are_plain(quantization: Config) -> bool:
+    """Return whether weights within layers may not be quantised, by what a checkpoint lists."""
+    lists = [
+        quantization.get(key) or []
+        for key in ("modules_to_not_convert", "ignored_layers", "ignore")
+    ]
+    named = [
+        each
+        for listed in lists
+        for each in (listed if isinstance(listed, list) else [listed])
+    ]
+    return not all(
+        isinstance(each, str)
+        and (each.endswith("norm") or _BESIDE_LAYERS & {*each.split(".")})
+        for each in named
+    )
 
 
 def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:

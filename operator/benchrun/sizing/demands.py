@@ -4,9 +4,11 @@ If a demand is not met, vLLM ends with an error, but only after the pod has got 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from benchrun.sizing.cache_layers import ModelShape
 from benchrun.sizing.serve_args import ServeArgs
+from benchrun.sizing.weight_formats import FORMATS, contradictions
 
 _VOCABULARY_PADDING = 64
 """The vocabulary is padded to a multiple of this before GPUs share it."""
@@ -16,11 +18,16 @@ class Refused(ValueError):
     """vLLM does not start with this model and these flags; the text says why, and what to do."""
 
 
-def refusals(shape: ModelShape, args: ServeArgs) -> tuple[str, ...]:
+def refusals(
+    shape: ModelShape, args: ServeArgs, *, has_gpus: bool = True
+) -> tuple[str, ...]:
     """Return why vLLM will not start, a sentence for each unmet demand. Raises UnreadableValue.
 
-    If flags change the model, only demands on flags are known.
+    If flags change the model, only demands on flags are known. On CPUs the groups of AWQ demand
+    nothing that is known.
     """
+    if not has_gpus and shape.weights_format == "awq":
+        shape = replace(shape, weights_group=1)
     if model_changed_by(args) is not None:
         return refusals_of_flags(args)
     return (
@@ -28,6 +35,7 @@ def refusals(shape: ModelShape, args: ServeArgs) -> tuple[str, ...]:
         *_of_pipelines(shape, args.whole("pipeline-parallel-size") or 1),
         *_of_experts(shape, args),
         *_of_context_parallelism(shape, args),
+        *contradictions(shape, args),
         *refusals_of_flags(args),
     )
 
@@ -93,17 +101,7 @@ def _undivided(shape: ModelShape, size: int) -> Iterator[str]:
         # If there are fewer heads than GPUs, each head has an equal number of copies.
         if heads % size and size % heads:
             yield f"{heads} KV heads, and is not a multiple of them"
-    if (
-        size > 1
-        and shape.mlp_size is not None
-        and shape.mlp_size % (size * shape.weights_group)
-    ):
-        groups = (
-            f" in groups of {shape.weights_group}"
-            if shape.weights_group > 1
-            else ""
-        )
-        yield f"an MLP of {shape.mlp_size:,}{groups}"
+    yield from _undivided_weights(shape, size)
     groups_of_heads = shape.state_groups or 1
     if groups_of_heads > 1 and groups_of_heads % size:
         yield f"{groups_of_heads} groups of Mamba's heads"
@@ -111,6 +109,17 @@ def _undivided(shape: ModelShape, size: int) -> Iterator[str]:
         padded = -(-shape.vocabulary // _VOCABULARY_PADDING) * _VOCABULARY_PADDING
         if padded % size:
             yield f"a vocabulary of {padded:,} (padded to a multiple of {_VOCABULARY_PADDING})"
+
+
+def _undivided_weights(shape: ModelShape, size: int) -> Iterator[str]:
+    group = shape.weights_group or 1
+    groups = f" in groups of {group}" if group > 1 else ""
+    if size == 1:
+        return
+    if shape.mlp_size is not None and shape.mlp_size % (size * group):
+        yield f"an MLP of {shape.mlp_size:,}{groups}"
+    if group > 1 and (shape.attention_size or 0) % (size * group):
+        yield f"{shape.attention_size:,} numbers from attention{groups}"
 
 
 def _kv_heads(shape: ModelShape) -> list[int]:
@@ -181,12 +190,6 @@ _CHANGES_WEIGHTS = {
 }
 _PLAIN = ("bfloat16", "float16", "half")
 _LOADED_AS_THEY_ARE = ("auto", "safetensors", "fastsafetensors", "runai_streamer")
-FORMATS = frozenset({
-    "awq", "awq_marlin", "bitsandbytes", "compressed-tensors", "experts_int8", "fbgemm_fp8", "fp8",
-    "fp_quant", "gptq", "gptq_marlin", "inc", "modelopt", "modelopt_fp4", "modelopt_mixed",
-    "modelopt_mxfp8", "moe_wna16", "mxfp4", "mxfp8", "quark", "torchao",
-})  # fmt: skip
-"""Quantisation methods whose weights are loaded as they are stored."""
 
 
 def unknown_weights(shape: ModelShape, args: ServeArgs) -> str | None:

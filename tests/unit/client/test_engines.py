@@ -12,6 +12,7 @@ from benchrun_client.engines import (
     EngineSetting,
     ServedFiles,
 )
+from benchrun_client.engines.metrics_text import is_whole
 from benchrun_simulator.dialects import DIALECTS
 
 SGLANG = ENGINES["SGLang"]
@@ -131,3 +132,34 @@ def test_lines_of_sglang_begin_with_instant_and_ranks(line: str) -> None:
     found = SGLANG.log_prefix.match(line)
     assert found is not None
     assert line[found.end() :].startswith(("The server", "KV Cache"))
+
+
+OF_OPEN_METRICS = (
+    "# TYPE a_seconds counter\n# UNIT a_seconds seconds\na_seconds_total 1.5\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("page", "is_page_cut"),
+    [
+        ("", False),
+        ("a 12\n", False),
+        ("a 12\r\n", False),
+        ("a 12", True),
+        ("a 12\n# TYPE b gau", True),
+        (OF_OPEN_METRICS, True),
+        (OF_OPEN_METRICS + "# EOF", False),
+        (OF_OPEN_METRICS + "# EOF\n", False),
+        (OF_OPEN_METRICS + "# EOF\r\n", False),
+        (OF_OPEN_METRICS + "# EO", True),
+        ("# EOF\n", False),
+        ("a 12\n# EOF\na 13\n# EOF\n", True),
+        ("a 12\n# EOF\na 13\n", True),
+        ('a_total 3 # {trace_id="4b"} 1\n', True),
+        ('a_total 3 # {trace_id="4b"} 1\n# EOF\n', False),
+    ],
+)
+def test_a_page_is_whole_where_its_format_says_that_it_ends(
+    page: str, is_page_cut: bool
+) -> None:
+    assert is_whole(page) is not is_page_cut

@@ -152,7 +152,7 @@ def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None
     ],
 )
 def test_a_figure(figure: str, expected: float | None, page: str) -> None:
-    assert getattr(read(page), figure) == expected
+    assert getattr(read(page + "\n"), figure) == expected
 
 
 @pytest.mark.parametrize(
@@ -175,13 +175,18 @@ def test_a_figure(figure: str, expected: float | None, page: str) -> None:
         ),
         pytest.param(
             "can't be parsed",
-            "# page\nvllm:num_requests_running{engine= 3",
+            "# page\nvllm:num_requests_running{engine= 3\n",
             id="a broken line",
         ),
         pytest.param(
             "can't be parsed",
-            "# page\nvllm:num_requests_running three",
+            "# page\nvllm:num_requests_running three\n",
             id="a word for a number",
+        ),
+        pytest.param(
+            "can't be parsed",
+            "# page\nvllm:num_requests_running 1_0\n",
+            id="what only Python takes for a number",
         ),
         pytest.param(
             "at most", "vllm:num_requests_running 1\n" * 5000, id="too many series"
@@ -206,7 +211,7 @@ def test_any_text_is_a_sample_or_refused(text: str) -> None:
 @given(st.text(alphabet='{}="\\, \n#0123456789.eE+-NaInf', max_size=40))
 def test_any_ending_of_a_wanted_line_is_a_figure_or_refused(end: str) -> None:
     try:
-        found = read("vllm:num_requests_running" + end)
+        found = read(f"vllm:num_requests_running{end}\n")
     except UnreadableMetrics:
         return
     assert found.running is None or found.running == found.running
@@ -366,4 +371,4 @@ EXEMPLAR = ' # {trace_id="4bf9"} 1.0 1700000000.0'
 @pytest.mark.parametrize("labels", ["", '{engine="0"}'])
 def test_an_exemplar_is_not_the_value(labels: str) -> None:
     line = f"vllm:generation_tokens_total{labels} 123456.0{EXEMPLAR}\n"
-    assert read(line).generation_tokens == 123456.0
+    assert read(line + "# EOF\n").generation_tokens == 123456.0

@@ -163,6 +163,8 @@ LINEAR_ONLY = {
             8,
             False,
         ),
+        # What is not known is no reason to refuse; it is told (below).
+        (9728, FP8 | {"modules_to_not_convert": [7]}, 8, False),
         (9728, {"quant_method": "gptq", "group_size": 128}, 8, False),
         (9732, None, 8, True),
     ],
@@ -173,6 +175,96 @@ def test_weights_are_divided_between_their_groups_only(
     config = LLAMA_8B | {"intermediate_size": size, "quantization_config": weights}
     args = ServeArgs.of([f"--tensor-parallel-size={gpus}"], ENGINES["VLLM"])
     assert bool(refusals(model_shape(config), args)) is is_refused
+
+
+QWEN_05B_AWQ = QWEN_2_5_7B | {
+    "hidden_size": 896,
+    "intermediate_size": 4864,
+    "num_attention_heads": 14,
+    "num_key_value_heads": 2,
+    "quantization_config": AWQ,
+}
+EXPERTS_FP8 = DEEPSEEK_V3 | {"n_routed_experts": 256, "quantization_config": FP8}
+
+
+def in_format(method: str, **more: Any) -> dict[str, Any]:
+    quantization = {"quant_method": method, **more}
+    return LLAMA_8B | {
+        "intermediate_size": 14_336,
+        "quantization_config": quantization,
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "args", "level"),
+    [
+        # vLLM's "Quantization method specified in the model config (awq) does not match ...".
+        (in_format("awq", group_size=128), "-q=gptq", "Error"),
+        (in_format("awq", group_size=128), "-q=awq_marlin", None),
+        (in_format("AWQ", group_size=128), "-q=awq", None),
+        (in_format("gptq", group_size=128), "-q=fp8", "Error"),
+        (in_format("gptq", group_size=128), "-q=gptq_marlin", None),
+        (in_format("gptq", group_size=128), "-q=gptq_bitblas", "NotChecked"),
+        (in_format("compressed_tensors"), "-q=compressed-tensors", None),
+        (in_format("compressed-tensors"), "-q=fp8", "Error"),
+        (in_format("fp8"), "-q=fp8_per_block", "Error"),
+        (in_format("quark"), "-q=awq", "Error"),
+        (in_format("bitsandbytes"), "", "NotChecked"),
+        # ModelOpt's own file says what it is, and vLLM takes it whatever the flag says.
+        (in_format("modelopt", quant_algo="NVFP4"), "-q=modelopt", None),
+        (in_format("modelopt", quant_algo="NVFP4"), "-q=awq", "NotChecked"),
+        (in_format("hqq"), "", "NotChecked"),
+        (in_format("fbgemm_fp8"), "", "NotChecked"),
+        (in_format("fbgemm_fp8"), "--allow-deprecated-quantization", None),
+        (LLAMA_8B | {"quantization_config": {"bits": 4}}, "-q=awq", "NotChecked"),
+        (LLAMA_8B, "-q=awq", "NotChecked"),
+        (LLAMA_8B, "-q=fp8", None),
+        # Groups of numbers against the GPUs that share a row.
+        (in_format("gptq", group_size=128), "-tp=4", "NotChecked"),
+        (in_format("gptq", group_size=128), "-tp=1", None),
+        (in_format("compressed-tensors"), "-tp=4", "NotChecked"),
+        (in_format("modelopt", quant_algo="NVFP4"), "-tp=4", "NotChecked"),
+        (in_format("mxfp4"), "-tp=4", "NotChecked"),
+        (in_format("bitsandbytes"), "-tp=4", "NotChecked"),
+        (in_format("fp8"), "-tp=4", None),
+        (EXPERTS_FP8, "-tp=8", "NotChecked"),
+        (QWEN_05B_AWQ, "-tp=2", "Error"),  # 448 numbers from attention a GPU
+        (
+            in_format("awq", group_size=128, modules_to_not_convert=["visual"]),
+            "-tp=4",
+            None,
+        ),
+    ],
+)
+def test_formats_of_weights_and_flags(
+    config: dict[str, Any], args: str, level: str | None
+) -> None:
+    changes = one_node(*args.split(), gpus=8)
+    known = Known(shape=model_shape(config))
+    words = ("quantization", "the checkpoint's weights", "attention in", "share")
+    levels = {
+        each.level
+        for each in checked(changes, known=known).remarks
+        if each.path == SERVER and any(word in each.text for word in words)
+    }
+    assert levels == ({level} if level else set())
+
+
+def test_on_cpus_the_groups_of_awq_are_not_checked() -> None:
+    known = Known(shape=model_shape(QWEN_05B_AWQ))
+    assert level_of(one_node("-tp=2", gpus=2), SERVER, known, "groups of 128") == (
+        "Error"
+    )
+    assert level_of(one_node("-tp=2", gpus=None), SERVER, known, "groups of") == (
+        "NotChecked"
+    )
+
+
+@pytest.mark.parametrize("flag", ["", "--hf-overrides={}"])
+def test_quantization_of_an_unknown_model_is_not_checked(flag: str) -> None:
+    changes = one_node("-q=awq", *flag.split(), gpus=1)
+    known = SEVEN_B if flag else Known()
+    assert level_of(changes, SERVER, known, "--quantization=awq") == "NotChecked"
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from benchrun.sizing import (
     engine_of,
     serve_args,
     sizing_of,
+    unknown_of_weights,
 )
 
 
@@ -338,7 +339,15 @@ def _sizing(options: argparse.Namespace) -> tuple[Sizing, list[str]]:
             memory=memory if why is None else None,
             lengths=options.length,
         )
-        return sized, [] if why is None else [f"What fits is not known: {why}."]
+        unknown = [
+            f"It is not known {each}."
+            for each in unknown_of_weights(shape, args, has_gpus=True)
+            if demands.model_changed_by(args) is None
+        ]
+        return sized, [
+            *unknown,
+            *([] if why is None else [f"What fits is not known: {why}."]),
+        ]
     except demands.Refused as error:
         raise errors.CommandError(f"vLLM will not start: {error}") from error
     except (serve_args.UnreadableValue, cache_layers.UnknownCacheType) as error:

@@ -52,8 +52,8 @@ _SENTENCES: Mapping[str, str] = {
         f"({{changePercent}} %)].{_KNOWN}"
     ),
     "Unknown": (
-        "Repeats differ by more than chance, and neither cache nor compilation explains it[: in "
-        f"the first, {_APART}].{_KNOWN}"
+        "Repeats differ by more than chance, and what is known of cache and compilation does not "
+        f"tell why[: in the first, {_APART}].{_KNOWN}"
     ),
     "AnswerLength": (
         "{requests} requests expected {expectedTokens} output tokens and got {outputTokens} "
@@ -63,8 +63,8 @@ _SENTENCES: Mapping[str, str] = {
     "MaxModelLen": (
         "--{flag} ({maxModelLen} tokens) limits one request, prompt and output; the longest "
         "had {longestTokens}. It does not limit all requests together: "
-        "{tokensInFlight} tokens were in flight "
-        "on average[, and the KV cache holds {kvCacheTokens}]."
+        "those in flight had {tokensInFlight} tokens "
+        "on average, with their whole answers[, and the KV cache holds {kvCacheTokens}]."
     ),
     "StepTokens": (
         "No prompt was too long for one step: the longest had {longestPrompt} tokens, "
@@ -195,6 +195,11 @@ def _true_run(
         return _explanation(
             "TrueRun", "PrefixCache", {**why, **_hits(row, warm), **known}
         )
+    slow = _slow_by_compilation(row, compiled)
+    if slow is not None:
+        return _explanation(
+            "TrueRun", "Compilation", {**slow, **_hits(row, every), **known}
+        )
     evidence = (
         {**_apart(row, every[1:], every[:1]), **_hits(row, every), **known}
         if row.repeats > 1
@@ -202,12 +207,20 @@ def _true_run(
     )
     if "otherMs" not in evidence:  # a single repeat, or one without an answer
         return None
-    change = evidence.get("changePercent")
-    is_slower = isinstance(change, float) and change > 0
-    if compiled and compiled[0] > max(compiled[1:]) and is_slower:
-        return _explanation("TrueRun", "Compilation", evidence)
     differ = Code.REPEATS_DISAGREE.value in row.findings
     return _explanation("TrueRun", "Unknown" if differ else "Noise", evidence)
+
+
+def _slow_by_compilation(row: Result, compiled: Sequence[float]) -> Evidence | None:
+    """Return how repeats in which the server compiled differ from those in which it did not.
+
+    None if there are not both, or if compiling did not make them slower.
+    """
+    busy = [place for place, number in enumerate(compiled) if number]
+    warm = [place for place, number in enumerate(compiled) if not number]
+    evidence = _apart(row, warm, busy) if busy and warm else {}
+    change = evidence.get("changePercent")
+    return evidence if isinstance(change, float) and change > 0 else None
 
 
 def _sent_before(row: Result, earlier: Result | None) -> Evidence:

@@ -1,5 +1,6 @@
 """`custom` data: a prompt a line; a line that can't be one is named with its field."""
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,28 @@ def test_a_broken_file_is_rejected_naming_file_line_and_field(
         drawn(portion(CustomData(file=file)))
     assert failure.value.reason == "DatasetInvalid"
     golden(failure.value.message)
+
+
+@pytest.mark.parametrize(
+    ("word", "content"),
+    [
+        ("gzip", gzip.compress(b'{"prompt": "a", "output_tokens": 1}')),
+        ("Parquet", b"PAR1\x15\x04"),
+        ("zip", b"PK\x03\x04\x14\x00"),
+        ("zstd", b"\x28\xb5\x2f\xfd\x24"),
+        (
+            "Git LFS",
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n",
+        ),
+    ],
+)
+def test_a_file_that_holds_no_text_is_told_by_its_form(
+    tmp_path: Path, word: str, content: bytes
+) -> None:
+    file = written(tmp_path, "rows.jsonl", content)
+    with pytest.raises(RunFailure, match=word) as failure:
+        drawn(portion(CustomData(file=file)))
+    assert failure.value.reason == "DatasetInvalid"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_data(tmp_path: Path) -> None:

@@ -222,6 +222,11 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
         ),
         pytest.param("holds a number", "7", id="no-list"),
         pytest.param(
+            'there is none of "value", "content"; it has "human", "assistant"',
+            '[{"conversation": [{"human": "a", "assistant": "b"}]}]',
+            id="both-speakers-in-one-turn",
+        ),
+        pytest.param(
             "a text has half of a surrogate pair",
             '[{"conversations": [{"value": "a \\ud83d"}, {"value": "b"}]}]',
             id="half-a-character",
@@ -262,7 +267,7 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
             id="words-in-parts",
         ),
         pytest.param(
-            "line 1: byte 5 of the line (0xff) is not UTF-8",
+            "is packed (zip)",
             b"PK\x03\x04\xff\xfe\xfd",
             id="an-archive",
         ),

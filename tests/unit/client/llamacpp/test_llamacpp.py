@@ -71,8 +71,8 @@ def test_what_its_page_lacks_is_absent_and_never_0() -> None:
 
 
 def test_without_a_counter_of_the_cache_prompt_tokens_are_not_known() -> None:
-    old = "\n".join(
-        line
+    old = "".join(
+        f"{line}\n"
         for line in page("metrics-idle.txt").splitlines()
         if "cached" not in line
     )

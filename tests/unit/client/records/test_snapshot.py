@@ -400,6 +400,20 @@ def test_an_exemplar_is_not_the_value(labels: str) -> None:
     line = (
         f'vllm:generation_tokens_total{labels} 123456.0 # {{trace_id="4bf9"}} 1.0\n'
     )
-    found = parse_metrics(line, VLLM)
+    found = parse_metrics(line + "# EOF\n", VLLM)
     assert found is not None
     assert found.counters["generation_tokens_total"] == 123456.0
+
+
+@pytest.mark.parametrize("cut", range(1, len("12345.0\n")))
+async def test_a_page_cut_within_its_last_number_is_not_read(cut: int) -> None:
+    whole = "vllm:num_requests_running 0\nvllm:generation_tokens_total 12345.0\n"
+    found = parse_metrics(whole, VLLM)
+    assert found is not None
+    assert found.counters == {"generation_tokens_total": 12345.0}
+    assert parse_metrics(whole[:-cut], VLLM) is None
+    async with (
+        serving(metrics=showing(whole[:-cut])) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        assert await take(session, [f"{url}/metrics"], VLLM) == [None]

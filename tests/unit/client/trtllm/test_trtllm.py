@@ -76,7 +76,7 @@ def test_without_one_of_its_two_series_the_cache_is_not_known(lost: str) -> None
         for line in page("metrics.txt").splitlines()
         if not line.startswith(lost)
     ]
-    facts = parse_facts("\n".join(lines), TRTLLM)
+    facts = parse_facts("\n".join((*lines, "")), TRTLLM)
     assert facts.kv_cache_tokens is None
     assert facts.reported["max_model_len"] == "8192"
 
@@ -88,7 +88,7 @@ def test_caches_of_several_processes_add_up() -> None:
         for line in text.splitlines()
         if "_block" in line
     ]
-    facts = parse_facts("\n".join((text, *second)), TRTLLM)
+    facts = parse_facts("\n".join((text, *second, "")), TRTLLM)
     assert facts.kv_cache_tokens == 64_000
 
 

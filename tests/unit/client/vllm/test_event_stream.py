@@ -303,6 +303,10 @@ def test_an_event_that_lacks_its_empty_line_at_the_end_is_read_where_it_is_whole
         ('error: \'{"error"', b'data: {"error": {"message": "dead"}}\n\n'),
         ('error: \'{"message"', b'event: error\ndata: {"message": "dead"}\n\n'),
         ("choice is not an object", b'data: {"choices": [7]}\n\n'),
+        (
+            'not a string: \'{"content"',
+            b'data: {"choices": [{"delta": {"content": [{"type": "text"}]}}]}\n\n',
+        ),
         ("expected an event of a stream, got 'data:", b"data:\n\n"),
         (
             "expected an event of a stream, got 'event: ping",
@@ -316,14 +320,16 @@ def test_what_is_no_stream_is_told_with_its_bytes(words: str, text: bytes) -> No
     assert words in str(raised.value)
 
 
-@pytest.mark.parametrize("more", [{"error": {"code": 502}}, {"end": "error"}])
+@pytest.mark.parametrize(
+    "more", [{"error": {"code": 502}}, {"end": "error"}, {"end": "abort"}]
+)
 def test_an_answer_that_its_server_gave_up_is_no_answer(
     more: dict[str, Any],
 ) -> None:
     """As gateways tell it, in an event of the answer itself."""
     first = f"data: {token(' a', api='Chat')}\n\n".encode()
     last = f"data: {token('', api='Chat', **more)}\n\n".encode()
-    with pytest.raises(BrokenStreamError, match="error"):
+    with pytest.raises(BrokenStreamError, match="with an error"):
         read(first, last)
     assert len(read(first, first.replace(b"]}", b'], "error": null}'))) == 2
 
@@ -340,6 +346,26 @@ def test_an_answer_that_its_server_gave_up_is_no_answer(
 def test_pings_are_passed_over(ping: bytes) -> None:
     first = f"data: {token(' a')}\n\n".encode()
     assert texts(read(ping, first, ping, first)) == [" a", " a"]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        # What Azure's filter says of texts that it has seen by then.
+        {"content_filter_results": {}, "finish_reason": None},
+        {"delta": None, "finish_reason": None},
+        {"text": None, "finish_reason": None},
+    ],
+)
+@pytest.mark.parametrize("api", ["Chat", "Completions"])
+def test_a_choice_without_a_text_is_no_token(
+    api: Api, choice: dict[str, Any]
+) -> None:
+    event = (
+        f"data: {json.dumps({'choices': [{'index': 0, **choice}]})}\n\n".encode()
+    )
+    words = f"data: {token(' a', api=api)}\n\n".encode()
+    assert texts(read(event, words, event, words)) == [" a", " a"]
 
 
 def test_an_empty_finish_reason_is_none() -> None:

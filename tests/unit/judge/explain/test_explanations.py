@@ -142,6 +142,25 @@ def test_it_is_compilation_where_only_the_first_compiled_and_nothing_was_found()
     assert found.evidence.items() >= expected.items()
 
 
+def test_only_repeats_in_which_nothing_was_compiled_are_those_of_a_warm_server() -> (
+    None
+):
+    """Premise of "warm server": none compiled. Here the first did, and the third met a new shape."""
+    (row,) = rows(
+        stage(1, ttft_ms=400),
+        stage(2, sequence=1),
+        stage(3, sequence=2, ttft_ms=300),
+        compilations=(1001.0, 1002.0, 1021.0),
+    )
+    found = true_run(row)
+    assert found.answer == "Compilation"
+    assert (found.evidence["trueRepeats"], found.evidence["otherRepeats"]) == (
+        "2",
+        "1, 3",
+    )
+    assert (found.evidence["trueMs"], found.evidence["otherMs"]) == (265.0, 350.0)
+
+
 def test_all_are_true_where_new_prompts_are_as_fast_every_time() -> None:
     (row,) = rows(stage(1), stage(2, sequence=1, ttft_ms=266))
     found = true_run(row)
