@@ -215,8 +215,11 @@ def test_steady_figures_are_pooled_over_repeats() -> None:
     assert row(fast, slow).steady["mean_ttft_ms"] == pytest.approx(30.1, abs=0.1)
 
 
-def test_without_a_plateau_there_are_none() -> None:
-    assert row(stage(10)).steady == {}
+def test_without_a_plateau_there_are_latencies_alone_which_count_from_due() -> None:
+    late = row(stage(10, queue_us=[5_000] * 10))
+    assert all(key.endswith("_ms") for key in late.steady)
+    assert late.steady["median_ttft_ms"] == pytest.approx(25.006, abs=2e-3)
+    assert late.metrics["median_ttft_ms"] == pytest.approx(20.006, abs=2e-3)
 
 
 # ---- repeats and traffic

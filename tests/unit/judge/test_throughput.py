@@ -295,11 +295,9 @@ def test_a_steady_part_is_not_compared_with_a_whole_stage(
         assert kept.is_steady == found.is_steady
         return measured
 
-    sides = [
-        side("a", requests_sent[0], 50.0),
-        side("b", requests_sent[1], 60.0),
-    ]
-    change = compared(*sides, "MeanTTFT").load_points[0].changes[0]
+    baseline = side("a", requests_sent[0], 50.0)
+    candidate = side("b", requests_sent[1], 60.0)
+    change = compared(baseline, candidate, "MeanTTFT").load_points[0].changes[0]
     assert (change.baseline, change.value) == values
 
 
