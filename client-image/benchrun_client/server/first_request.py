@@ -295,8 +295,8 @@ def _missing(where: str) -> str:
             "server.args; a server of texts needs another api in the workloads."
         )
     return (
-        "It is not a server of this API. One that was started for embeddings (--runner=pooling) "
-        "needs api: Embeddings in its workloads."
+        "What answers there is not a server of the OpenAI API. One that was started for embeddings "
+        "(--runner=pooling) needs api: Embeddings in its workloads."
     )
 
 
