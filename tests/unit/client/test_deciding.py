@@ -16,7 +16,12 @@ from benchrun_client.contract import (
     needed_to_decide,
     stage_shape,
 )
-from benchrun_client.contract.deciding import LOST_ROUNDS, SPARE, likely_distance
+from benchrun_client.contract.deciding import (
+    LOST_ROUNDS,
+    SPARE,
+    hidden_scatter,
+    likely_distance,
+)
 
 INF = math.inf
 
@@ -181,6 +186,12 @@ def test_a_distance_is_at_most_halved(
     measured: float, error: float, likely: float
 ) -> None:
     assert likely_distance(measured, error) == pytest.approx(likely)
+
+
+def test_what_few_busy_times_decide_scatters_more_than_batches_show() -> None:
+    assert hidden_scatter(1.0) == hidden_scatter(2.5) == pytest.approx(1.3)
+    assert 1.0 < hidden_scatter(3.5) < hidden_scatter(3.0) < 1.3
+    assert hidden_scatter(4.0) == hidden_scatter(100.0) == 1.0
 
 
 def test_a_limit_that_noise_hides_takes_more_than_its_distance_says() -> None:
