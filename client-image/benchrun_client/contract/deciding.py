@@ -36,7 +36,7 @@ OPEN_STEADY = 0.9
 SPARE = 1.15
 """The number of requests in flight of an open loop differs from stage to stage, and with it the
 rounds: so many times as many requests have enough of them in most stages."""
-MOST_FARTHER = 2.0
+MOST_FARTHER = 1.3
 """How many times as far from the limit a measured percentile counts at most as the true one."""
 SURE_ERRORS = 3.0
 """Standard errors from the limit from which on a measured distance is the true one's median."""
