@@ -30,10 +30,10 @@ from benchrun_client.contract import (
 
 from truth_kit import certainty
 
-TOLD_BY = 24
+TOLD_BY = 96
 """Measurements that a told number is the median of, of which as many as `LEAST_OPEN` leave the
 question open."""
-LEAST_OPEN = 8
+LEAST_OPEN = 32
 TRIED = 40  # Measurements of each size that is tried.
 HALVINGS = 5
 """Sizes that are tried: the last two differ by 6 %."""

@@ -16,7 +16,12 @@ from benchrun_client.contract import (
     needed_to_decide,
     stage_shape,
 )
-from benchrun_client.contract.deciding import LOST_ROUNDS, SPARE, likely_distance
+from benchrun_client.contract.deciding import (
+    LOST_ROUNDS,
+    SPARE,
+    hidden_scatter,
+    likely_distance,
+)
 
 INF = math.inf
 
@@ -173,14 +178,20 @@ def test_the_likely_distance_is_the_true_one_in_the_median(true: float) -> None:
     [
         pytest.param(0.5, 0.1, 0.5, id="noise is small"),
         pytest.param(0.5, 0.0, 0.5, id="there is none"),
-        pytest.param(0.1, 0.5, 0.05, id="nothing is known but the noise"),
+        pytest.param(0.13, 0.5, 0.1, id="nothing is known but the noise"),
         pytest.param(0.0, 0.5, 0.0, id="at the limit"),
     ],
 )
-def test_a_distance_is_at_most_halved(
+def test_a_distance_is_shortened_by_a_quarter_at_most(
     measured: float, error: float, likely: float
 ) -> None:
     assert likely_distance(measured, error) == pytest.approx(likely)
+
+
+def test_what_few_busy_times_decide_scatters_more_than_batches_show() -> None:
+    assert hidden_scatter(1.0) == hidden_scatter(2.5) == pytest.approx(1.3)
+    assert 1.0 < hidden_scatter(3.5) < hidden_scatter(3.0) < 1.3
+    assert hidden_scatter(4.0) == hidden_scatter(100.0) == 1.0
 
 
 def test_a_limit_that_noise_hides_takes_more_than_its_distance_says() -> None:

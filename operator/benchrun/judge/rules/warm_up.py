@@ -27,6 +27,9 @@ from benchrun.judge.rules.rule import (
 )
 from benchrun.measure import milliseconds, rounded
 
+WAVE_SHARE = 0.9
+"""Share of a closed loop's first wave that must be slow: requests before the load, such as the
+client's first, may have taken a cold start of theirs already."""
 MIN_REQUESTS = 20  # With fewer there is no usual latency to compare with.
 
 
@@ -103,7 +106,8 @@ def cold_start(stage: StageFacts) -> Found:
     There must also be so many slow requests, or the first must be so slow, that chance is ruled
     out.
 
-    In a closed loop the whole first wave must be slow, because its requests wait for each other.
+    In a closed loop nearly the whole first wave must be slow, because its requests wait for each
+    other.
     The last tokens of the wave must be late, too: an engine that shares its time between prompts
     and tokens delays the first tokens of a burst, but hardly its last tokens.
     """
@@ -128,7 +132,7 @@ def cold_start(stage: StageFacts) -> Found:
     beginning = _slow_beginning(stage)
     if stage.load.follows_trace:
         users = _first_burst(stage, beginning.usual_us)
-    if beginning.requests < users or not beginning.is_certain:
+    if beginning.requests < WAVE_SHARE * users or not beginning.is_certain:
         return []
     # A long prompt takes its time, and the requests behind it wait.
     tokens = list(map(stage.requests.input_tokens.__getitem__, stage.answered))
