@@ -42,6 +42,8 @@ class SeenRun:
     """Number of Jobs ever made for the run."""
     seconds: float = 0.0
     """Seconds from its creation to its end."""
+    restarts: tuple[str, ...] = ()
+    """Findings of its Invalid rows that tell of a restart: a sweep makes another attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,9 @@ def of_run(
     yield from _ending(seen.name, seen.ending, seen.message, allowed)
     if seen.ending == COMPLETED:
         yield from _records(seen, allowed)
+    if seen.restarts and not allowed.is_aimed_at:
+        found = ", ".join(seen.restarts)
+        yield Violation("wrong", f"{seen.name}: {found}, and no fault restarted it")
     yield from _twice(seen, allowed)
     if allowed.late_seconds is not None and seen.ending not in (None, GONE):
         most = 2 * calm_seconds + allowed.late_seconds + CALM_SECONDS

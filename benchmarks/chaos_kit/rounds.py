@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Self
 
 from benchrun import names
+from benchrun.api import Code
 from benchrun.api.sweep import KIND as SWEEP_KIND
-from runs_kit.cluster import Cluster
+from runs_kit.cluster import Cluster, Json
 from runs_kit.operator_process import refuse_rivals
 
 from chaos_kit import invariants, manifests
@@ -37,6 +38,7 @@ for."""
 SETTLE_SECONDS = 200.0
 LEAK_SECONDS = 25.0
 GONE_SECONDS = 90.0
+RESTARTS = {Code.SERVER_RESTARTED, Code.COUNTERS_RESET}
 Say = Callable[[str], None]
 
 
@@ -237,7 +239,9 @@ class Arena:
                 for seen, name in zip(
                     runs, (*run_names(number), *swept), strict=True
                 )
-                if seen.ending != COMPLETED or of_attempt(allowed, name).is_aimed_at
+                if seen.ending != COMPLETED
+                or seen.restarts
+                or of_attempt(allowed, name).is_aimed_at
             }
             yield from self._of_sweep(
                 namespace, sweep_name(number), swept, allowed, lost
@@ -290,6 +294,7 @@ class Arena:
             deployments=len(self._chronicle.made["Deployment", uid]),
             jobs=len(self._chronicle.made["Job", uid]),
             seconds=self._seconds(namespace, name),
+            restarts=_restarts(body),
         )
 
     def _plain(self, number: int) -> Iterator[tuple[str, str]]:
@@ -376,3 +381,14 @@ class Arena:
 
     def _plan(self, namespace: str, run: str, uid: str) -> str | None:
         return self._chronicle.plan(namespace, run, uid)
+
+
+def _restarts(body: Json) -> tuple[str, ...]:
+    rows = body.get("status", {}).get("results", [])
+    found = {
+        code
+        for row in rows
+        if row["verdict"] == "Invalid"
+        for code in row["findings"]
+    }
+    return tuple(sorted(found & RESTARTS))

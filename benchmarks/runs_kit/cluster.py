@@ -30,6 +30,18 @@ PATHS = {
 }
 
 
+# What can be asked twice, and answers of an API server that is too busy: it may have done what was
+# asked all the same.
+REPEATABLE = ("GET", "DELETE", "PATCH")
+BUSY = (TOO_MANY_REQUESTS, 503, 504)
+BUSY_SECONDS = 2.0
+ATTEMPTS = 5
+
+
+class Busy(RuntimeError):
+    """The API server was too busy to answer."""
+
+
 class Cluster:
     """A client that reads, writes and watches as the user KUBECONFIG names."""
 
@@ -75,9 +87,20 @@ class Cluster:
     ) -> Json:
         """Send one request and return the JSON answer.
 
-        `merge` sends the body as a JSON merge patch. Raises RuntimeError with the API server's text
-        when it answers with an error.
+        `merge` sends the body as a JSON merge patch. While the API server is too busy to answer, it
+        is asked a few times more, but for what would then be made twice. Raises RuntimeError with
+        its text when it answers with an error.
         """
+        for _ in range(ATTEMPTS - 1 if method in REPEATABLE else 0):
+            try:
+                return await self._ask(method, path, body, merge=merge)
+            except Busy:
+                await asyncio.sleep(BUSY_SECONDS)
+        return await self._ask(method, path, body, merge=merge)
+
+    async def _ask(
+        self, method: str, path: str, body: Json | None, *, merge: bool
+    ) -> Json:
         content_type = (
             "application/merge-patch+json" if merge else "application/json"
         )
@@ -86,7 +109,8 @@ class Cluster:
             method, path, data=data, headers={"Content-Type": content_type}
         ) as answer:
             if not answer.ok:
-                raise RuntimeError(
+                raised = Busy if answer.status in BUSY else RuntimeError
+                raise raised(
                     f"{method} {path}: HTTP {answer.status}: {(await answer.text())[:500]}"
                 )
             found: Json = await answer.json()

@@ -138,6 +138,7 @@ def broken(run: SeenRun, allowed: Allowance | None = None) -> list[str]:
         ({"stored": ((0, "x"), (1, "y"), (1, "y"))}, ["doubled"]),
         ({"measured": (("x",), ("y",))}, ["doubled", "doubled"]),
         ({"deployments": 2}, ["doubled"]),
+        ({"restarts": ("CountersReset",)}, ["wrong"]),
         ({"jobs": 2}, ["doubled"]),
         ({"seconds": 2 * CALM + invariants.CALM_SECONDS + 1}, ["late"]),
     ],
