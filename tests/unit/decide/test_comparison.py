@@ -35,7 +35,7 @@ def a_run(
     status = scene.ended().status.model_dump(mode="json", by_alias=True)
     for row in status["results"]:
         if ttft_ms is not None:
-            row["steady"]["mean_ttft_ms"] = ttft_ms
+            row["metrics"]["mean_ttft_ms"] = row["steady"]["mean_ttft_ms"] = ttft_ms
     spec = {**TWO_STAGES, "repeats": 2}
     return Run(
         "lab", name, f"uid-{name}", 1, **{"spec": spec, "status": status, **changes}

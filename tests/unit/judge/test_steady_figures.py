@@ -274,11 +274,14 @@ def test_users_without_a_steady_part_have_vllms_figures() -> None:
 
 
 def test_the_scatter_of_repeats_is_of_what_counts() -> None:
+    """Whole stages are alike in TTFT. What counts of the first two is slower by 1.3 %."""
     found = late_row(
-        RATE, {"requestRates": ["4"]}, e2els_us=[600_000, 600_000, TOO_LONG_US]
+        RATE,
+        {"requestRates": ["4"]},
+        ttft_us=RISING,
+        e2els_us=[600_000, 600_000, TOO_LONG_US],
     )
-    assert found.repeat_cv_percent["mean_ttft_ms"] == 0.0
-    assert found.repeat_cv_percent["mean_e2el_ms"] > 100
+    assert found.repeat_cv_percent["mean_ttft_ms"] == pytest.approx(0.76, abs=0.05)
 
 
 # ---- how users began
