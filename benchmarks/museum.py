@@ -22,6 +22,7 @@ from typing import Any
 from benchrun.api import Severity
 from museum_kit import columns, tally
 from museum_kit.exhibits import EXHIBITS, Exhibit
+from museum_kit.said import Said
 from truth_kit.lab import Experiment, Outcome, measure_all
 from truth_kit.physical import own_network
 
@@ -188,7 +189,7 @@ def _is_disturbed(twin: Outcome | None) -> bool:
 async def _seen_by(tool: str, batch: Sequence[Exhibit]) -> list[tally.Shown]:
     """Replay exhibits of one twin through another tool; what it can't replay is left out."""
     column = columns.TOOLS[tool]
-    said: dict[str, columns.Said] = {}
+    said: dict[str, Said] = {}
     for experiment in _experiments(batch):
         if column.can_replay(experiment):
             said[experiment.name] = await column.said_of(experiment)
