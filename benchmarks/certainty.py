@@ -11,7 +11,7 @@ Exits 1 when a limit is not kept.
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from statistics import median
 
 from _outcome import beyond, finish, say
@@ -102,7 +102,7 @@ def main() -> int:
     found = figures(seen, left_out=len(places) - len(seen))
     is_whole = not options.only and of == 1
     if (options.coverage_only or is_whole) and peers.are_installed():
-        found = replace(found, **peers.measured(say=say))
+        found = Figures(**{**asdict(found), **peers.measured(say=say)})
     return finish(found)
 
 

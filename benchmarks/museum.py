@@ -22,15 +22,14 @@ from typing import Any
 from benchrun.api import Severity
 from museum_kit import columns, tally
 from museum_kit.exhibits import EXHIBITS, Exhibit
+from museum_kit.said import Said
 from truth_kit.lab import Experiment, Outcome, measure_all
 from truth_kit.physical import own_network
 
 RESULT_FILE = Path(__file__).parents[1] / "docs" / "museum.json"
 LANES = 4
 TRIES = 3
-BUSY_SHARE = 0.02
-"""Share of the time that a process may wait for a core before a blamed twin is measured again, at
-most `TRIES` times: an open loop of 20 requests a second waits some 1 % on a free machine."""
+"""How often a twin is measured that is blamed while its host is busy (`tally.BUSY_PERCENT`)."""
 LEAST_RIGHT_PERCENT = 90
 """Share of the exhibits that must be named or prevented."""
 
@@ -39,7 +38,9 @@ def main() -> int:
     """Replay the exhibits, print the counts, write the result file, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
-        "--named", default="", help="only threads with this in them"
+        "--named",
+        default="",
+        help="only threads with one of these words, with commas",
     )
     parser.add_argument(
         "--lanes", type=int, default=LANES, help="experiments at a time"
@@ -64,7 +65,8 @@ def main() -> int:
         "--theirs-only", action="store_true", help="without benchrun itself"
     )
     arguments = parser.parse_args()
-    chosen = [each for each in EXHIBITS if arguments.named in each.thread]
+    words = arguments.named.split(",")
+    chosen = [e for e in EXHIBITS if any(word in e.thread for word in words)]
     tools = [each for each in arguments.tools.split(",") if each]
     own_network()
     replays = _replays(
@@ -107,8 +109,7 @@ def _is_seen(shown: tally.Shown | None, tool: str) -> bool:
         return False
     if tool != OURS:
         return tool in shown.theirs
-    is_host = shown.alarms and shown.waited_percent > 100 * BUSY_SHARE
-    return shown.ours is not None and not is_host
+    return shown.ours is not None and not (shown.alarms and shown.host_was_busy)
 
 
 async def _replay(replays: Iterator[Replay], *, lanes: int, tries: int) -> None:
@@ -131,23 +132,39 @@ async def _shown(
     batch: Sequence[Exhibit], lanes: int, tries: int
 ) -> list[tally.Shown]:
     """Replay exhibits of one twin; again where the twin is blamed while the host was busy."""
-    outcomes: dict[str, Outcome] = {}
-    wanted = _experiments(batch)
-    shown: list[tally.Shown] = []
+    twin = batch[0].clean
+    left = list(batch)
+    shown: dict[str, tally.Shown] = {}
     for times in range(1, tries + 1):
-        outcomes |= await _outcomes(wanted, lanes)
-        shown = [
-            replace(_judged(each, *pair), times=times)
-            for each in batch
+        outcomes = await _outcomes([twin, *(each.wrong for each in left)], lanes)
+        shown |= {
+            each.thread: _judged(each, *pair)
+            for each in left
             if (pair := _pair(each, outcomes)) is not None
-        ]
-        if not _is_disturbed(outcomes.get(batch[0].clean.name)) or times == tries:
+        }
+        clean = outcomes.get(twin.name)
+        if clean is not None:
+            shown = {
+                thread: replace(each, **_of_twin(clean), times=times)
+                for thread, each in shown.items()
+            }
+        if not _is_disturbed(clean) or times == tries:
             break
-        right = {e.thread for e in shown if e.ours in ("named", "prevented")}
-        left = [each for each in batch if each.thread not in right]
-        wanted = [batch[0].clean, *(each.wrong for each in left)]
-        _say(f"{batch[0].clean.name}: the host was busy, once more")
-    return shown
+        left = [each for each in left if not _is_right(shown.get(each.thread))]
+        _say(f"{twin.name}: the host was busy, once more")
+    return list(shown.values())
+
+
+def _is_right(shown: tally.Shown | None) -> bool:
+    return shown is not None and shown.ours in ("named", "prevented")
+
+
+def _of_twin(clean: Outcome) -> Mapping[str, Any]:
+    """Return what an exhibit tells of its twin, as it was measured last."""
+    return {
+        "alarms": tally.alarms(_severities(clean)),
+        "waited_percent": round(100 * clean.waited_share, 1),
+    }
 
 
 def _pair(
@@ -165,13 +182,14 @@ def _is_disturbed(twin: Outcome | None) -> bool:
     """Return whether a twin was not measured, or is blamed while it waited for a core."""
     if twin is None:
         return True
-    return twin.waited_share > BUSY_SHARE and bool(tally.alarms(_severities(twin)))
+    is_busy = 100 * twin.waited_share > tally.BUSY_PERCENT
+    return is_busy and bool(tally.alarms(_severities(twin)))
 
 
 async def _seen_by(tool: str, batch: Sequence[Exhibit]) -> list[tally.Shown]:
     """Replay exhibits of one twin through another tool; what it can't replay is left out."""
     column = columns.TOOLS[tool]
-    said: dict[str, columns.Said] = {}
+    said: dict[str, Said] = {}
     for experiment in _experiments(batch):
         if column.can_replay(experiment):
             said[experiment.name] = await column.said_of(experiment)

@@ -26,7 +26,9 @@ requests, ends without a result,
 or it was not replayed through this tool yet.
 - A twin that is blamed while the machine was busy (its client or server waited for a core for \
 more than 2 % of the time) is
-  measured again, at most three times, with the exhibits that were not named; the last time counts.
+  measured again, at most three times, with the exhibits that were not named. If it is blamed \
+then, too, that shows
+  nothing: on a busy host a client is late.
 
 """
 TOOLS = {
@@ -56,8 +58,9 @@ def _counts(figures: Mapping[str, int]) -> str:
         f"Of {figures['exhibits']} exhibits {figures['replayed']} were replayed so far. Of these "
         f"benchrun names {figures['named']}, flags "
         f"{figures['flagged']}, prevents {figures['prevented']} and misses "
-        f"{figures['silent']};\nof {figures['twins']} clean twins it blames "
-        f"{figures['false_alarms']}.\n\n"
+        f"{figures['silent']}.\nOf {figures['twins']} clean twins {figures['calm_twins']} were "
+        f"measured on a host that was not busy: {figures['false_alarms']} findings blame them. "
+        f"{figures['busy_alarms']} blame the others, on a\nbusy host, and may be right.\n\n"
     )
     theirs = "".join(
         f"- {title}: flags {figures[f'named_by_{tool}']} of the "

@@ -26,6 +26,8 @@ from museum_kit.said import Said, can_replay, up, warnings_in
 
 PEERS = CACHE / "peers"
 PATIENCE_SECONDS = 400.0
+TOKENIZER = "local/tiny"
+"""Path from the folder in which tools run: AIPerf takes no other for a folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,8 @@ async def said_of(tool: str, experiment: Experiment) -> Said:
     """Send the loads of an experiment with a tool, and return what it says."""
     with tempfile.TemporaryDirectory(prefix="museum-") as name:
         folder = Path(name)
+        (folder / "local").mkdir()
+        (folder / TOKENIZER).symlink_to(TINY_MODEL)
         flags = experiment.servers[0]
         environment = dict(experiment.environment)
         async with server(folder, flags, environment=environment) as at:
@@ -73,7 +77,9 @@ async def said_of(tool: str, experiment: Experiment) -> Said:
 
 async def _run(tool: str, arguments: Sequence[str], log: Path) -> None:
     """Run a tool to its end; one that does not end is killed, and has no result."""
-    quiet = {"HF_HUB_OFFLINE": "1", "NO_COLOR": "1", "COLUMNS": "200"}
+    quiet = {"NO_COLOR": "1", "COLUMNS": "200"}
+    if tool not in _ONLINE:
+        quiet["HF_HUB_OFFLINE"] = "1"
     own = {
         name: value
         for name, value in os.environ.items()
@@ -83,6 +89,7 @@ async def _run(tool: str, arguments: Sequence[str], log: Path) -> None:
         process = await asyncio.create_subprocess_exec(
             str(PEERS / tool / "bin" / tool),
             *arguments,
+            cwd=log.parent,
             env={**own, **quiet},
             stdin=DEVNULL,
             stdout=output,
@@ -173,7 +180,7 @@ def _aiperf(load: Load, out: Path) -> Sequence[str]:
         "model": "tiny",
         "url": load.url,
         "endpoint-type": "chat" if load.is_chat else "completions",
-        "tokenizer": TINY_MODEL,
+        "tokenizer": TOKENIZER,
         "isl": load.input_tokens,
         "osl": load.output_tokens,
         "extra-inputs": "ignore_eos:true",
@@ -249,6 +256,8 @@ _COMMANDS: Mapping[str, Command] = {
     "aiperf": _aiperf,
     "inference-perf": _inference_perf,
 }
+_ONLINE = frozenset({"aiperf"})
+"""Tools that load a tokenizer from a folder only where they may ask the hub, too."""
 _CAN: Mapping[str, Callable[[Load], bool]] = {
     "guidellm": lambda load: True,
     "aiperf": _is_finite,

@@ -1,6 +1,7 @@
 """What another tool says of an experiment, and when that is more than it says of the clean twin."""
 
 import asyncio
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -10,6 +11,7 @@ from truth_kit.lab import Experiment
 from truth_kit.processes import Server
 
 UP_SECONDS = 60.0
+_NUMBER = re.compile(r"-?\d[\d.:,]*(?:e-?\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +52,8 @@ async def up(at: Server) -> None:
 
 
 def warnings_in(log: Path) -> frozenset[str]:
-    """Return the lines of a log that warn, without their digits."""
+    """Return the lines of a log that warn, without their numbers."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     return frozenset(
-        "".join(each for each in line if not each.isdigit())
-        for line in lines
-        if "warning" in line.lower()
+        _NUMBER.sub("", line) for line in lines if "warning" in line.lower()
     )

@@ -2,7 +2,8 @@
 
 guidellm gives intervals of one stage, AIPerf of several runs; each estimator is imported as it is,
 in the tool's own environment (`PEERS`). Stages begin in the steady state of queues whose
-percentiles are known. Ours is asked about both.
+percentiles are known. Ours is asked about both; where it calls a percentile uncertain (`?`), it
+gives none.
 """
 
 import json
@@ -14,7 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from benchrun_client.contract import RequestSample, interval, stage_shape
+from benchrun_client.contract import (
+    RequestSample,
+    interval,
+    is_bounded,
+    stage_shape,
+)
 
 from truth_kit import certainty
 from truth_kit.processes import CACHE
@@ -142,7 +148,10 @@ def _ours(
         for stage in stages
     ]
     sample = RequestSample(shapes, [stage.values["e2el"] for stage in stages])
-    found = {percent: interval(sample, percent) for percent in certainty.PERCENTS}
+    found = {
+        percent: interval(sample, percent) if is_bounded(sample, percent) else None
+        for percent in certainty.PERCENTS
+    }
     return {
         str(percent): None if each is None else (each.low, each.high)
         for percent, each in found.items()

@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from rich.console import Console
@@ -75,7 +75,7 @@ def show(console: Console, found: ForeignComparison) -> None:
         console.print(Text(f"on one side only: {only}", style="dim"), width=width)
 
 
-def _cells(figure: ComparedFigure) -> Sequence[str]:
+def _cells(figure: ComparedFigure) -> tuple[str, ...]:
     change = figure.change_percent
     return (
         figure.name,

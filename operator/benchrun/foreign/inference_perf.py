@@ -8,6 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from benchrun_client.contract import MAX_REQUESTS_A_STAGE, Load, UsersLoad
 
@@ -269,9 +270,7 @@ def _row(record: Part) -> rows.Row:
         ),
         output_tokens=_output_tokens(record, times),
         asked_tokens=_asked_tokens(record),
-        gaps=[b - a for a, b in zip(times, times[1:], strict=False)]
-        if times
-        else None,
+        gaps=[b - a for a, b in pairwise(times)] if times else None,
     )
 
 

@@ -77,7 +77,9 @@ def test_a_twin_of_several_counts_once() -> None:
         "silent": 2,
         "prevented": 0,
         "twins": 1,
+        "calm_twins": 1,
         "false_alarms": 1,
+        "busy_alarms": 0,
         "replayed_by_vllm": 1,
         "named_by_vllm": 0,
         "replayed_by_guidellm": 0,
@@ -87,6 +89,15 @@ def test_a_twin_of_several_counts_once() -> None:
         "replayed_by_inference-perf": 0,
         "named_by_inference-perf": 0,
     }
+
+
+def test_an_alarm_on_a_busy_host_is_not_known_to_be_false() -> None:
+    found = tally.figures([replace(MISSED, waited_percent=30.0)])
+    assert (found["calm_twins"], found["false_alarms"], found["busy_alarms"]) == (
+        0,
+        0,
+        1,
+    )
 
 
 def test_every_tool_has_a_column_and_a_title() -> None:
@@ -189,7 +200,9 @@ def test_failed_requests_are_counted_by_the_readers_of_the_tools_files(
     assert peers_column._failed("guidellm", tmp_path) is None
 
 
-def test_digits_of_a_warning_do_not_make_it_another(tmp_path: Path) -> None:
+def test_numbers_of_a_warning_do_not_make_it_another(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    log.write_text("WARNING: 3 slow\nfine\nwarning: 4 late\nWARNING: 5 slow\n")
+    log.write_text(
+        "WARNING: -3.5e-05 slow\nfine\nwarning: 4 late\nWARNING: 5.2 slow\n"
+    )
     assert warnings_in(log) == {"WARNING:  slow", "warning:  late"}
