@@ -70,6 +70,8 @@ RELEASE_SECONDS = 15.0
 completely."""
 # how long a status change waits, at least, for others that follow it closely; ends do not wait
 SETTLE_SECONDS = 1.0
+LONGEST_CROWD_SECONDS = 10.0
+"""Most seconds that it waits while many runs have words to write: objects come before words."""
 # What the operator knows may be older than what ended the run.
 _FOR_WHAT_IS_MISSING = (
     Reason.SERVER_GONE,
@@ -378,7 +380,19 @@ class RunReconciler(Reconciler[Run, RunMemory]):
 
         A namespace with fewer runs than others counts as if all namespaces had as few.
         """
-        runs = len(self.sessions)
+        return self._shared_seconds(key, len(self.sessions))
+
+    def _crowd_seconds(self, key: Key) -> float:
+        """Return the seconds in which all statuses that wait can be written once, bounded.
+
+        Where a thousand runs begin at once, the API server makes their objects meanwhile.
+        """
+        waiting = sum(
+            memory.outdated_since is not None for memory in self.memories.values()
+        )
+        return min(LONGEST_CROWD_SECONDS, self._shared_seconds(key, waiting))
+
+    def _shared_seconds(self, key: Key, runs: int) -> float:
         of_namespaces = self.memories.namespaces
         if len(of_namespaces) > 1:
             runs = min(runs, of_namespaces[key.namespace] * len(of_namespaces))
@@ -488,7 +502,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             return max(JUDGED_WITHIN_SECONDS, self._turn_seconds(key))
         if has_only_progress(run.status, changes):
             return self._live_interval_seconds(key)
-        return max(SETTLE_SECONDS, self._turn_seconds(key))
+        return max(
+            SETTLE_SECONDS, self._turn_seconds(key), self._crowd_seconds(key)
+        )
 
     def forget(self, key: Key) -> None:
         """Stop all tasks and queries of the run, and drop its in-memory state."""
@@ -601,8 +617,9 @@ def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
     are described are deleted now: that could not be found out later.
     """
     ends = decision.forget or decision.ending is not None
-    # the first words soon change
-    is_edited = bool(run.status) and "observedGeneration" in changes
+    # The first words soon change: until then the CRD's default, -1, stands for no generation.
+    has_words = raw.number(run.status.get("observedGeneration"), default=-1) >= 0
+    is_edited = has_words and "observedGeneration" in changes
     are_going = bool(decision.delete) and "servers" in changes
     return ends or is_edited or are_going or decision.counts_judging
 

@@ -4,13 +4,17 @@ progress now and then. Time jumps."""
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
 from benchrun.api import BenchmarkRunStatus, Blocked, Live, ServerStatus
 from benchrun.decide import Ending, Event, Ref
+from benchrun.observe import run_key
 from benchrun.runtime.run_reconciler import (
     JUDGED_WITHIN_SECONDS,
+    LONGEST_CROWD_SECONDS,
     RUNS_A_SECOND,
     SETTLE_SECONDS,
 )
+from unit.runtime.bodies import KEY
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import status_of
 from unit.runtime.scene import RUNNING, Scene
@@ -91,17 +95,48 @@ async def test_an_edited_file_is_reread(scene: Scene) -> None:
     assert status_of(scene.cluster)["observedGeneration"] == 2
 
 
-def test_the_first_words_wait_for_those_that_follow() -> None:
-    """Of a hundred runs that are applied at once the children come before."""
+@pytest.mark.parametrize("status_before", [{}, {"observedGeneration": -1}])
+def test_the_first_words_wait_for_those_that_follow(
+    status_before: dict[str, int],
+) -> None:
+    """Of a hundred runs that are applied at once the children come before.
+
+    The CRD's default is no word.
+    """
 
     async def go() -> None:
-        scene = Scene({})
+        scene = Scene(status_before)
         await scene.listed()
         assert await scene.once(status=RUNNING) == SETTLE_SECONDS
         assert writes(scene) == 0
         await passing(SETTLE_SECONDS)
         await scene.once(status=status(start_time="a"))
         assert (writes(scene), status_of(scene.cluster)["startTime"]) == (1, "a")
+
+    run_fast(go())
+
+
+@pytest.mark.parametrize(
+    ("crowd", "namespace", "seconds"),
+    [
+        (5 * RUNS_A_SECOND, KEY.namespace, 5),
+        (1000, KEY.namespace, LONGEST_CROWD_SECONDS),
+        (1000, "of another", SETTLE_SECONDS),
+    ],
+)
+def test_the_first_words_of_a_crowd_wait_for_its_objects(
+    crowd: int, namespace: str, seconds: float
+) -> None:
+    """A tenant with few runs waits for no other's."""
+
+    async def go() -> None:
+        scene = Scene({})
+        await scene.listed()
+        for number in range(crowd - 1):
+            key = run_key(namespace, f"another-{number}")
+            scene.memories.of(key, "uid").outdated_since = 0.0
+        assert await scene.once(status=RUNNING) == seconds
+        assert writes(scene) == 0
 
     run_fast(go())
 
