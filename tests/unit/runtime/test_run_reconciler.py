@@ -149,12 +149,11 @@ async def test_status_is_written_with_what_changed(scene: Scene) -> None:
 
 
 async def test_stale_pass_never_overwrites_and_rereads(scene: Scene) -> None:
-    scene.cluster.add(
-        "BenchmarkRun", run_body(version=150, status={"message": "somebody else's"})
-    )
+    theirs = {"message": "somebody else's", "observedGeneration": 0}
+    scene.cluster.add("BenchmarkRun", run_body(version=150, status=theirs))
     with pytest.raises(Later):
         await scene.once(events=(Event("Running", "go"),))
-    assert status_of(scene.cluster) == {"message": "somebody else's"}
+    assert status_of(scene.cluster) == theirs
     assert scene.cluster.events == []
     assert scene.count("conflict") == 1
     await scene.once(events=(Event("Running", "go"),))
