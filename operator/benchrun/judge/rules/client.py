@@ -204,7 +204,7 @@ def _signs(stage: StageFacts) -> list[Sign]:
     cores = _cores(stage)
     if gap_ms is not None:
         signs.append(Sign(GAP, gap_ms, gap_threshold_ms(stage), factor))
-    if stage.load.has_due_instants:
+    if stage.load.has_due_instants or stage.load.sessions_at_once is not None:
         late_ms = (
             milliseconds(Distribution.of(stage.requests.queue_us).percentile(99))
             or 0.0
