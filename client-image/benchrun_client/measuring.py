@@ -18,6 +18,7 @@ import aiohttp
 
 from benchrun_client import contract
 from benchrun_client.answer_schema import sampled
+from benchrun_client.contract.sessions import Beginning
 from benchrun_client.datasets.row_pools import PromptRequest
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
@@ -140,6 +141,11 @@ class StageSender:
             places=[sample.place for sample in own]
             if stage.load.sessions_at_once is not None
             else (),
+            beginnings=[
+                Beginning(sample.begins_like, sample.repeated_tokens)
+                for sample in call.own.samples
+                if sample.begins_like is not None
+            ],
             lost_turns=planned - len(own),
             cost=watch.cost(),
             api=stage.api,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from benchrun_client import contract
 from benchrun_client.answer_schema import checked
-from benchrun_client.contract.sessions import TurnPlace
+from benchrun_client.contract.sessions import Beginning, TurnPlace
 from benchrun_client.failures import shorten
 
 MAX_SCALARS = 200
@@ -115,6 +115,8 @@ class RawStage:
     """Tokens of each prompt that an earlier one begins with, by the dataset's plan."""
     places: Sequence[TurnPlace | None] = ()
     """Where each request that was sent stands in a session; empty: requests have no sessions."""
+    beginnings: Sequence[Beginning] = ()
+    """What each planned prompt begins with, those that were lost included; empty: not known."""
     lost_turns: int = 0  # Turns that were not sent because one before had failed.
     decodes: list[float] | None = None
     """Time from the first token to the last, if the gaps between them are not known; None if they
@@ -292,6 +294,18 @@ def _sessions(raw: RawStage) -> contract.SessionFigures | None:
             )
             for turn, sums in sorted(by_turn.items())
         ),
+        prompts=_planned_prompts(raw),
+    )
+
+
+def _planned_prompts(raw: RawStage) -> contract.PlannedPrompts | None:
+    order = raw.instants.order
+    if not raw.beginnings or order is None:
+        return None
+    return contract.PlannedPrompts(
+        like=tuple(each.like for each in raw.beginnings),
+        tokens=tuple(each.tokens for each in raw.beginnings),
+        sent=tuple(order[number] for number in _in_order_of_sending(raw.instants)),
     )
 
 
@@ -433,20 +447,31 @@ def _rounded(us: int, step: int) -> int:
 
 
 def sealed(record: contract.StageRecord) -> contract.Sealed:
-    """Seal a record; a large one with reasoning is made coarser, step by step, until it fits.
+    """Seal a record; a large one of sessions, or with reasoning, is made coarser until it fits.
 
-    First gaps are rounded. Then the times of reasoning and answer are rounded to 1 ms. Then the
-    tokens of reasoning are left out, as if they were not known. At last the times are rounded to 10
-    ms. Raises ValueError if even that does not fit.
+    Of sessions, what their prompts begin with is left out. With reasoning, first gaps are rounded.
+    Then the times of reasoning and answer are rounded to 1 ms. Then the tokens of reasoning are
+    left out, as if they were not known. At last the times are rounded to 10 ms. Raises ValueError
+    if even that does not fit.
     """
-    for coarser in _COARSER:
+    has_prompts = (
+        record.sessions is not None and record.sessions.prompts is not None
+    )
+    for coarser in (
+        *((_without_prompts,) if has_prompts else ()),
+        *(_COARSER if record.requests.reasoning_us else ()),
+    ):
         try:
             return contract.seal(record)
         except ValueError:
-            if not record.requests.reasoning_us:
-                raise
             record = coarser(record)
     return contract.seal(record)
+
+
+def _without_prompts(record: contract.StageRecord) -> contract.StageRecord:
+    assert record.sessions is not None, "checked by the caller"
+    sessions = record.sessions.model_copy(update={"prompts": None})
+    return record.model_copy(update={"sessions": sessions})
 
 
 FEW_GAP_VALUES = contract.MAX_GAP_VALUES // 10

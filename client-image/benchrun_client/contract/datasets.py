@@ -786,6 +786,10 @@ class MixData(Message):
 Data = Annotated[SingleData | MixData, Field(discriminator="kind")]
 
 
+TOO_LONG = "TooLongForModel"
+"""Reason why a row or turn is left out: the model can't hold it with its answer."""
+
+
 class DatasetFacts(Message):
     """What was read for a workload, and what was left out.
 

@@ -74,9 +74,9 @@ PROFILE_STAGE = "profile"  # Id of the stage that is profiled, not measured; oth
 # Port of `benchrun_client.engines.vllm.trace_reader` in the server's pod.
 READER_PORT = 8092
 MAX_RECORDS = 1024  # Most records of a run.
-MAX_COMMAS = 1_000_000
-"""Most commas in a record's JSON: the columns of the largest record hold 800,000 values, its gaps
-and their slices 101,000, and texts may contain commas too."""
+MAX_COMMAS = 1_200_000
+"""Most commas in a record's JSON: the columns of the largest record hold 800,000 values, what its
+prompts begin with 150,000, its gaps and their slices 101,000, and texts may contain commas too."""
 MAX_NESTED = 16_384
 """Most objects, lists and keys in a record's JSON: the largest record has 6,000, and texts may
 contain such characters too."""
@@ -351,12 +351,43 @@ class TurnCache(Message):
         return self
 
 
-class SessionFigures(Message):
+class PlannedPrompts(Message):
+    """What the prompts of a stage begin with, in the order of the dataset, those lost included.
+
+    From it the hits of any cache follow, whatever its size: two prompts share blocks as far as they
+    begin alike.
+    """
+
+    like: Counts
+    """Of each prompt: an earlier one that begins like it for longest; its own position if it is the
+    first of its kind."""
+    tokens: Counts
+    """For how many tokens, beyond those that all prompts begin with (`shared_prefix_tokens`)."""
+    sent: Counts  # Positions of the prompts that were sent, in order of sending.
+
+    @model_validator(mode="after")
+    def _is_a_tree(self) -> Self:
+        if len(self.like) != len(self.tokens):
+            raise ValueError("like and tokens must be equally long")
+        if any(like > place for place, like in enumerate(self.like)):
+            raise ValueError("like: a prompt begins like an earlier one")
+        if len(set(self.sent)) < len(self.sent) or any(
+            place >= len(self.like) for place in self.sent
+        ):
+            raise ValueError("sent: each prompt is sent once, and was planned")
+        return self
+
+
+class SessionFigures(LeavesOut):
     """What a stage of sessions tells beyond its requests."""
+
+    left_out = frozenset({"prompts"})
 
     lost_turns: Count
     """Turns that were not sent, because one that they come after had failed."""
     cached: Annotated[tuple[TurnCache, ...], Field(max_length=MAX_TOLD_TURNS)] = ()
+    prompts: PlannedPrompts | None = None
+    """None if not known: the record would be too large with it, or is older than this field."""
 
 
 class Shards(Message):
@@ -569,6 +600,13 @@ class StageRecord(Message):
             raise ValueError(
                 f"profile must be set for the stage {PROFILE_STAGE}, and for no other stage"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _prompts_are_those_sent(self) -> Self:
+        prompts = None if self.sessions is None else self.sessions.prompts
+        if prompts is not None and len(prompts.sent) != len(self.requests.ok):
+            raise ValueError("sessions.prompts.sent must have one entry a request")
         return self
 
 

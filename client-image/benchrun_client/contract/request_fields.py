@@ -16,6 +16,7 @@ from benchrun_client.contract.base import (
     Message,
     SamplingParams,
 )
+from benchrun_client.contract.sessions import TurnPlace
 
 MAX_ADAPTERS = 32
 MAX_TEXTS = 128  # Most texts of a request.
@@ -110,6 +111,18 @@ class RequestFields(LeavesOut):
         drawn = list(chain.from_iterable(repeat(name, n) for name, n in counts))
         random.Random(f"adapters/{seed}").shuffle(drawn)
         return drawn
+
+    def models_of_sessions(
+        self, model: str, places: Sequence[TurnPlace], *, seed: int
+    ) -> Sequence[str]:
+        """Return the model that each request is for, the same for all turns of a session.
+
+        A turn finds in a cache only what the same adapter, or the model, has computed.
+        """
+        sessions = {place.session: None for place in places}
+        drawn = self.models(model, len(sessions), seed=seed)
+        chosen = dict(zip(sessions, drawn, strict=True))
+        return [chosen[place.session] for place in places]
 
 
 NO_FIELDS = RequestFields()

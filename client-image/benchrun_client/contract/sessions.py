@@ -93,6 +93,13 @@ class TurnPlace:
     delay_seconds: float  # From the end of the last of these answers.
 
 
+class Beginning(NamedTuple):
+    """What a prompt of a stage has in common with an earlier one."""
+
+    like: int  # Position of the earlier prompt; its own if it is the first of its kind.
+    tokens: int  # Beyond those that all prompts begin with.
+
+
 class SessionError(Exception):
     """A session is not valid; the text says what is wrong and what to do, without its contents."""
 

@@ -14,6 +14,7 @@ from itertools import chain, repeat, takewhile
 from typing import Any, Generic, TypeVar
 
 from benchrun_client import contract
+from benchrun_client.contract.datasets import TOO_LONG as TOO_LONG
 from benchrun_client.contract.sessions import TurnPlace
 from benchrun_client.datasets.files import name_of
 from benchrun_client.failures import RunFailure
@@ -24,7 +25,6 @@ REPEATED = "RepeatsEarlierRow"
 FEW_WORDS = 8
 # Tries for a prompt, most of whose rows may be too short or too long.
 REWORDING_TRIES = 100
-TOO_LONG = "TooLongForModel"
 Slot = contract.Stage | contract.WarmupPlan
 """A part of the run that sends requests: a stage or a warm-up. Both have data, seed, API and number
 of requests."""
@@ -45,6 +45,7 @@ class Portion:
     api: contract.Api
     # Whether the requests are a warm-up, which is not measured.
     warms_up: bool = False
+    asked: contract.RequestFields = contract.NO_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,9 @@ class PromptRequest:
     place: TurnPlace | None = None  # None: it belongs to no session.
     further: tuple[str, ...] = ()
     """Further texts of the same request; the token counts are those of all its texts."""
+    begins_like: int | None = None
+    """Position, among the requests of the stage, of the earlier one with which it has its
+    `repeated_tokens` in common; its own if there is none. None: not known."""
 
     @property
     def sent(self) -> str | list[str]:
@@ -81,6 +85,7 @@ def grouped(
             group[0],
             input_tokens=sum(each.input_tokens for each in group),
             repeated_tokens=sum(each.repeated_tokens for each in group),
+            begins_like=None,
             further=tuple(each.prompt for each in group[1:]),
         )
         for group in groups
@@ -124,6 +129,7 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
                 slot.seed,
                 slot.api,
                 warms_up=warms_up,
+                asked=slot.asked,
             ),
         )
     shares = shared_out(prompts_of(slot), [part.weight for part in slot.data.parts])
@@ -136,6 +142,7 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
             _part_seed(slot.seed, number),
             slot.api,
             warms_up=warms_up,
+            asked=slot.asked,
         )
         for number, (part, requests) in enumerate(
             zip(slot.data.parts, shares, strict=True)

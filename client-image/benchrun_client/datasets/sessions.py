@@ -19,10 +19,12 @@ from collections.abc import (
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain, islice
+from typing import NamedTuple
 
 from benchrun_client.contract import Api, DatasetFacts, WarmupPlan
 from benchrun_client.contract.datasets import Pause, SessionsData, SyntheticSessions
 from benchrun_client.contract.sessions import (
+    Beginning,
     Blocks,
     Messages,
     NewTokens,
@@ -374,7 +376,9 @@ def write_sessions(
     """
     of_words = all(each.said for each in turns)
     write = _of_messages if of_words else _of_lengths
-    return write(writer, portion, turns, _places(turns))
+    places = _places(turns)
+    models = portion.asked.models_of_sessions("", places, seed=portion.seed)
+    return write(writer, portion, turns, places, _Tree(models))
 
 
 def _places(turns: Sequence[TurnOutline]) -> list[TurnPlace]:
@@ -391,21 +395,45 @@ def _places(turns: Sequence[TurnOutline]) -> list[TurnPlace]:
     ]
 
 
+class _Known(NamedTuple):
+    """What of a prompt the stage had before."""
+
+    parts: int  # How many of the parts that were added.
+    end: int  # Node with which the whole prompt ends.
+    like: int  # The request that first began so; the prompt's own if none did.
+
+
 class _Tree:
-    """What the prompts of a stage begin with, part by part."""
+    """What the prompts of a stage begin with, part by part.
 
-    def __init__(self) -> None:
+    A server finds only what was sent to the same model: each adapter has a root of its own.
+    """
+
+    def __init__(self, models: Sequence[str]) -> None:
         self._nodes: dict[tuple[int, Hashable], int] = {}
+        self._first: list[int] = []  # Of each node: the request that first had it.
+        self._models = models
 
-    def add(self, node: int, parts: Sequence[Hashable]) -> tuple[int, int]:
-        """Add a prompt that goes on from a node; return how many parts were known, and its end."""
+    def root_of(self, request: int) -> int:
+        return self._found(-1, self._models[request], request=request)
+
+    def add(self, node: int, parts: Sequence[Hashable], *, request: int) -> _Known:
+        """Add the rest of a prompt that goes on from a node."""
         known = 0
+        like = self._first[node]
         for part in parts:
-            new = len(self._nodes) + 1
-            found = self._nodes.setdefault((node, part), new)
-            known += found != new
-            node = found
-        return known, node
+            node = self._found(node, part, request=request)
+            if self._first[node] != request:
+                known += 1
+                like = self._first[node]
+        return _Known(known, node, like)
+
+    def _found(self, node: int, part: Hashable, *, request: int) -> int:
+        new = len(self._first)
+        found = self._nodes.setdefault((node, part), new)
+        if found == new:
+            self._first.append(request)
+        return found
 
 
 def _of_messages(
@@ -413,6 +441,7 @@ def _of_messages(
     portion: Portion,
     turns: Sequence[TurnOutline],
     places: Sequence[TurnPlace],
+    tree: _Tree,
 ) -> tuple[PromptRequest, ...]:
     counter = writer.counter
     api = portion.api
@@ -420,7 +449,6 @@ def _of_messages(
     begin = " ".join(writer.distinct(rng, DISTINCT_WORDS)) + _BETWEEN
     prompts = [begin + in_words(each.said) for each in turns]
     lengths = counter.count(prompts, api=api)
-    tree = _Tree()
     again: Callable[[tuple[Said, ...]], int] = cache(
         lambda said: repeated_by(begin + in_words(said), counter=counter, api=api)
     )
@@ -428,8 +456,10 @@ def _of_messages(
     for each, prompt, tokens, place in zip(
         turns, prompts, lengths, places, strict=True
     ):
-        known, _ = tree.add(0, each.said)
-        repeated = again(each.said[:known]) if made else 0
+        request = len(made)
+        root = tree.root_of(request)
+        known, _, like = tree.add(root, each.said, request=request)
+        repeated = again(each.said[:known]) if like != request else 0
         made.append(
             PromptRequest(
                 prompt,
@@ -437,6 +467,7 @@ def _of_messages(
                 each.output_tokens,
                 min(repeated, tokens),
                 place=place,
+                begins_like=like,
             )
         )
     return tuple(made)
@@ -447,6 +478,7 @@ def _of_lengths(
     portion: Portion,
     turns: Sequence[TurnOutline],
     places: Sequence[TurnPlace],
+    tree: _Tree,
 ) -> tuple[PromptRequest, ...]:
     api = portion.api
     seed = portion.seed
@@ -461,9 +493,8 @@ def _of_lengths(
     by_key = {(each.session, each.place): each for each in turns}
     whole: dict[tuple[int, int], list[Piece]] = {}
     ends: dict[tuple[int, int], tuple[int, int]] = {}
-    tree = _Tree()
-    repeated: list[int] = []
-    for each in turns:
+    known: list[Beginning] = []
+    for request, each in enumerate(turns):
         key = each.session, each.place
         before = (
             None
@@ -471,10 +502,10 @@ def _of_lengths(
             else (each.session, each.turn.continues)
         )
         new = _pieces(each, answer_of=None if before is None else by_key[before])
-        node, had = (0, 0) if before is None else ends[before]
-        known, node = tree.add(node, new)
-        again = had + sum(tokens for _, tokens in new[:known])
-        repeated.append(again)
+        node, had = (tree.root_of(request), 0) if before is None else ends[before]
+        parts, node, like = tree.add(node, new, request=request)
+        again = had + sum(tokens for _, tokens in new[:parts])
+        known.append(Beginning(like, again))
         whole[key] = [*(() if before is None else whole[before]), *new]
         ends[key] = node, each.input_tokens
 
@@ -494,13 +525,14 @@ def _of_lengths(
             prompt,
             each.input_tokens,
             each.output_tokens,
-            min(again, each.input_tokens),
+            min(again.tokens, each.input_tokens),
             place=place,
+            begins_like=again.like,
         )
         for prompt, each, again, place in zip(
             writer.exact(rng, drafts(), api=api),
             turns,
-            repeated,
+            known,
             places,
             strict=True,
         )

@@ -168,6 +168,8 @@ class Engine:
     """Return whether a server with these arguments accepts draft tokens at random, as tests of
     speculation do."""
     default_block_tokens: int  # Value of BLOCK_TOKENS where a server says none.
+    evicts_blocks: bool
+    """Whether a full prefix cache lets the blocks go that were used least recently."""
     default_running_step: int | None
     """A number that divides every default of MAX_RUNNING; None if the defaults are not known."""
 

@@ -244,6 +244,11 @@ class VllmEngine:
 
     def _asked_models(self, call: EngineCall) -> Sequence[str]:
         """Return the model, or adapter, that each request of this process is for."""
+        if call.load.sessions_at_once is not None:
+            places = [each.place for each in call.samples if each.place is not None]
+            return call.fields.models_of_sessions(
+                self._model, places, seed=call.seed
+            )
         models = call.fields.models(self._model, len(call.samples), seed=call.seed)
         if call.divided is None:
             return models
@@ -384,6 +389,10 @@ class VllmEngine:
             await self._hold(start + instants[position])
             yield request, beside[position]
 
+    def _position(self, number: int) -> int:
+        """Return the position, among this process's requests, of the one sent as this number."""
+        return number if self._schedule is None else self._schedule.order[number]
+
     def _noting_answers(
         self, send: Callable[..., Awaitable[Any]]
     ) -> Callable[..., Awaitable[Any]]:
@@ -412,8 +421,9 @@ class VllmEngine:
             # Some versions have no argument for part of it, and defaults that differ; each sends
             # what is here, over its own.
             request_func_input.extra_body = self._body
-            request_func_input.model = self._models[number]
-            request_func_input.model_name = self._models[number]
+            model = self._models[self._position(number)]
+            request_func_input.model = model
+            request_func_input.model_name = model
             CONNECTS.set(instants.connects)
             notes = StreamNotes()
             STREAM_NOTES.set(notes)

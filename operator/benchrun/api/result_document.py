@@ -159,6 +159,10 @@ class TurnFigures(StatusModel):
     expected_hit_percent: Number | None = None
     """Prompt tokens that an earlier prompt of the stage begins with: what an endless cache of one
     server finds, without what it remembers of its own answers."""
+    kept_hit_percent: Number | None = Field(
+        None,
+        description="The part of it that a cache of the servers' size keeps until then.",
+    )
     hit_percent: Number | None = Field(
         None, description="Prompt tokens that answers said were cached."
     )
@@ -184,6 +188,14 @@ class StageSessions(StatusModel):
     waiting_for_answers: LatencyDistribution | None = Field(
         None, description="The part of it with at least one turn in flight."
     )
+    expected_hit_percent: Number | None = Field(
+        None,
+        description="Prompt tokens that an endless cache of one server finds, of all turns.",
+    )
+    kept_hit_percent: Number | None = None
+    """Prompt tokens that a cache of the servers' size finds: what was used least recently goes."""
+    hit_percent: Number | None = None
+    """Prompt tokens that were found: by the answers, or by the servers' counters."""
     turns: list[TurnFigures] = Field(
         default_factory=list, description="The turns by their number."
     )

@@ -7,6 +7,7 @@ from itertools import compress
 from benchrun_client.contract import MAX_TOLD_TURNS, RequestColumns, StageRecord
 
 from benchrun.api import LatencyDistribution, StageSessions, TurnFigures
+from benchrun.judge.cache_hits import CacheHits, hits_told, of_answered
 from benchrun.judge.distributions import distribution
 from benchrun.measure import Distribution, rounded
 
@@ -24,7 +25,9 @@ class _Session:
     turns: list[tuple[int, int]] = field(default_factory=list)  # Begins and ends.
 
 
-def session_figures(record: StageRecord) -> StageSessions | None:
+def session_figures(
+    record: StageRecord, hits: CacheHits | None = None
+) -> StageSessions | None:
     """Return the figures of a stage of sessions; None for any other stage."""
     columns = record.requests
     if not columns.session or record.sessions is None:
@@ -32,15 +35,45 @@ def session_figures(record: StageRecord) -> StageSessions | None:
     sessions = _sessions_of(columns)
     whole = [each for each in sessions.values() if not each.failed]
     seconds = (record.last_receive_unix_us - record.first_send_unix_us) / 1e6
-    return StageSessions(
+    found = StageSessions(
         begun=len(sessions),
         completed=len(whole),
         lost_turns=record.sessions.lost_turns,
         completed_per_second=rounded(len(whole) / seconds) if seconds > 0 else None,
         duration=_milliseconds(each.ended_us - each.begun_us for each in whole),
         waiting_for_answers=_milliseconds(_busy_us(each.turns) for each in whole),
-        turns=_turns_of(record),
+        turns=_turns_of(record, hits),
     )
+    return found.model_copy(update=_of_all_turns(record, hits))
+
+
+def _of_all_turns(
+    record: StageRecord, hits: CacheHits | None
+) -> dict[str, float | None]:
+    """Return which part of all prompts' tokens is expected to be found, and was."""
+    prompts = of_answered(record.requests.input_tokens, record)
+    told = hits_told(record)
+    came = None if told is None else _percent(min(told, prompts), prompts)
+    if hits is None:
+        return {"hit_percent": came}
+    kept = hits.kept
+    return {
+        "expected_hit_percent": _percent(
+            of_answered(hits.endless, record), prompts
+        ),
+        "kept_hit_percent": None
+        if kept is None
+        else _percent(of_answered(kept, record), prompts),
+        "hit_percent": came,
+    }
+
+
+def session_spans(columns: RequestColumns) -> list[tuple[int, int]]:
+    """Return when each session began and ended, in microseconds after the first send."""
+    if not columns.session:
+        return []
+    sessions = _sessions_of(columns).values()
+    return [(each.begun_us, each.ended_us) for each in sessions]
 
 
 def _sessions_of(columns: RequestColumns) -> dict[int, _Session]:
@@ -69,7 +102,7 @@ def _milliseconds(values: Iterable[int]) -> LatencyDistribution | None:
     return distribution(Distribution.of(values), PERCENTILES, milliseconds=True)
 
 
-def _turns_of(record: StageRecord) -> list[TurnFigures]:
+def _turns_of(record: StageRecord, hits: CacheHits | None) -> list[TurnFigures]:
     columns = record.requests
     assert record.sessions is not None, "checked by the caller"
     cached = {each.turn: each for each in record.sessions.cached}
@@ -93,8 +126,13 @@ def _turns_of(record: StageRecord) -> list[TurnFigures]:
                 mean_input_tokens=_mean(columns.input_tokens, answered),
                 ttft=_milliseconds(columns.ttft_us[place] for place in answered),
                 e2el=_milliseconds(columns.e2el_us[place] for place in answered),
-                expected_hit_percent=_percent(cache.expected_tokens, prompt)
+                expected_hit_percent=_part(columns, hits.endless, answered)
+                if hits is not None
+                else _percent(cache.expected_tokens, prompt)
                 if cache is not None
+                else None,
+                kept_hit_percent=_part(columns, hits.kept, answered)
+                if hits is not None and hits.kept is not None
                 else None,
                 hit_percent=_percent(cache.cached_tokens, prompt)
                 if cache is not None
@@ -102,6 +140,16 @@ def _turns_of(record: StageRecord) -> list[TurnFigures]:
             )
         )
     return made
+
+
+def _part(
+    columns: RequestColumns, found: Sequence[int], places: Sequence[int]
+) -> float | None:
+    """Return which part of these requests' prompts is found, in percent."""
+    return _percent(
+        sum(found[place] for place in places),
+        sum(columns.input_tokens[place] for place in places),
+    )
 
 
 def _mean(column: Sequence[int], places: Sequence[int]) -> float | None:

@@ -19,6 +19,7 @@ from benchrun.api import (
     ServerStatus,
     datasets_of,
 )
+from benchrun.judge.cache_hits import CacheHits, cache_hits
 from benchrun.judge.thresholds import Thresholds
 from benchrun.plan import (
     answering_args,
@@ -223,6 +224,11 @@ class StageFacts:
     def plateau(self) -> measure.Plateau | measure.NoPlateau:
         """Return the part of the stage with the full expected load, or why there is none."""
         return measure.find_plateau(self.requests, self.flight, self.load)
+
+    @cached_property
+    def cache_hits(self) -> CacheHits | None:
+        """Return the hits to expect of the prefix cache; None if they are not known."""
+        return cache_hits(self.record, self.servers)
 
     @property
     def steady_part(self) -> measure.Plateau | None:

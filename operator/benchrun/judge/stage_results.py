@@ -167,7 +167,7 @@ def _stage_result(
         replicas=[_replica(each) for each in measure.replicas(record, samples)],
         gpus=_gpus(gpus),
         distributions=_distributions(record, pools, unbounded),
-        sessions=session_figures(record),
+        sessions=session_figures(record, stage.cache_hits),
     )
 
 

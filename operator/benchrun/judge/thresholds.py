@@ -45,6 +45,17 @@ class Thresholds:
     stopped_suspect_percent: float = 5.0
     """Percent of answers that ended at a stop token although lengths are fixed: with more, the
     shortest 5 % of E2EL are from such answers."""
+    turns_lost_suspect_percent: float = 1.0
+    """Percent of the turns of sessions that were not sent because one before them had failed. Late
+    turns, with the longest prompts, are lost first: with 1 % of all, a tenth of them may be."""
+    turns_lost_invalid_percent: float = 10.0
+    """The same percent; with a tenth of the turns, the longest prompts are of another workload."""
+    turns_left_out_suspect_percent: float = 5.0
+    """Percent of recorded turns that the model's context can't hold: the longest ones, with all
+    that come after them."""
+    sessions_suspect_percent: float = 85.0
+    """Mean sessions under way in percent of those asked for. With ten times as many sessions as are
+    under way at once, the last ones take some 5 % while they run out."""
     reasoning_missing_suspect_percent: float = 50.0
     """Percent of answers without reasoning although thinking is on. Models skip it where a prompt
     is easy; if most do, the switch did not take, or the server sends reasoning as text."""

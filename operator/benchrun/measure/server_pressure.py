@@ -30,6 +30,7 @@ class ServerLimits:
     are known and none sets it. None: `sequences` may be any number."""
     step_tokens: int | None = None  # Most tokens of one step of one engine process.
     kv_cache_tokens: int | None = None
+    block_tokens: int | None = None  # Tokens of a block of the KV cache.
     engines: int = 1
     """Number of engine processes. `kv_cache_tokens` is the sum of their caches, but a request must
     fit in one of them."""
@@ -68,6 +69,7 @@ def server_limits(
         default_sequences_step=engine.default_running_step if is_default else None,
         step_tokens=number(EngineSetting.STEP_TOKENS),
         kv_cache_tokens=kv_cache_tokens or number(EngineSetting.KV_CACHE_TOKENS),
+        block_tokens=number(EngineSetting.BLOCK_TOKENS),
         engines=engines,
     )
 

@@ -668,8 +668,20 @@ def session_rows(stages: Sequence[api.StageResult]) -> Rows:
             "of it answers p50 (s)",
             lambda row: _seconds(row[1].waiting_for_answers),
         ),
+        *(
+            Column(title, partial(_session_percent, name=name), optional=True)
+            for title, name in (
+                ("hits expected %", "expected_hit_percent"),
+                ("hits kept %", "kept_hit_percent"),
+                ("hits %", "hit_percent"),
+            )
+        ),
     )
     return table_of(columns, of)
+
+
+def _session_percent(row: tuple[str, api.StageSessions], *, name: str) -> str:
+    return figure(getattr(row[1], name))
 
 
 def _seconds(of: api.LatencyDistribution | None) -> str:
@@ -711,6 +723,11 @@ def turn_rows(stages: Sequence[api.StageResult]) -> Rows:
         Column(
             "hits expected %",
             lambda row: figure(row[1].expected_hit_percent),
+            optional=True,
+        ),
+        Column(
+            "hits kept %",
+            lambda row: figure(row[1].kept_hit_percent),
             optional=True,
         ),
         Column("hits %", lambda row: figure(row[1].hit_percent), optional=True),

@@ -117,6 +117,7 @@ def raw_stage(**changes: Any) -> RawStage:
         ok=[True, False],
         ended=[True, False],
         cached={},
+        order=None,
     )
     of_node = {
         "lost_segments": None,

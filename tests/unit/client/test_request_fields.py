@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from benchrun_client.answer_schema import MAX_CHECKED, checked, sampled
 from benchrun_client.contract import Adapter, AnswerCheck, RequestFields, json_text
+from benchrun_client.contract.sessions import TurnPlace
 
 SCHEMA = {
     "type": "object",
@@ -68,6 +69,14 @@ def test_another_seed_orders_adapters_otherwise() -> None:
     fields = RequestFields(adapters=(Adapter(name="a", percent=50),))
     orders = {tuple(fields.models("base", 40, seed=seed)) for seed in range(5)}
     assert len(orders) == 5
+
+
+def test_all_turns_of_a_session_are_for_one_model() -> None:
+    fields = RequestFields(adapters=(Adapter(name="a", percent=50),))
+    places = [TurnPlace(n % 10, 1 + n // 10, (), 0.0) for n in range(50)]
+    models = fields.models_of_sessions("base", places, seed=1)
+    assert models == models[:10] * 5
+    assert Counter(models[:10]) == {"a": 5, "base": 5}
 
 
 def test_without_adapters_every_request_is_for_the_model() -> None:

@@ -22,6 +22,7 @@ from benchrun_client.contract import (
     RoundTrips,
     ServedModel,
     ServerEdge,
+    SessionsLoad,
     StageRecord,
 )
 from unit.judge.queues import Server, closed_loop, open_loop
@@ -43,6 +44,9 @@ def expected_of(**knobs: Any) -> ExpectedStage:
     """Build what is expected of the stages."""
     if "users" in knobs:
         return users(knobs.pop("users"), **knobs)
+    if "sessions" in knobs:
+        load = SessionsLoad(sessions=knobs.pop("sessions"))
+        return replace(open_loop_load(None, None, **knobs), load=load)
     if "batches" in knobs:
         return batches(knobs.pop("batches"), **knobs)
     if knobs.pop("trace", False):

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from benchrun.judge.cache_hits import CacheHits
 from benchrun.judge.session_results import session_figures
 from benchrun_client.contract import StageRecord
 from benchrun_client.contract.sessions import TurnPlace
@@ -101,6 +102,32 @@ def test_hits_are_not_known_of_turns_of_which_some_answers_do_not_tell_them() ->
     first, second = found.turns
     assert (first.expected_hit_percent, first.hit_percent) == (None, None)
     assert (second.expected_hit_percent, second.hit_percent) == (50, 40)
+
+
+def test_hits_that_a_cache_of_this_size_keeps_stand_beside_the_endless() -> None:
+    hits = CacheHits(endless=[0, 60, 120, 100], kept=[0, 60, 0, 50])
+    found = session_figures(sessions(), hits)
+    assert found is not None
+    second = found.turns[1]
+    # Of the answered one with 200 tokens, which was sent last.
+    assert (second.expected_hit_percent, second.kept_hit_percent) == (50, 25)
+    percents = (
+        found.expected_hit_percent,
+        found.kept_hit_percent,
+        found.hit_percent,
+    )
+    assert percents == pytest.approx(
+        [100 * n / 420 for n in (160, 110, 144)], rel=1e-4
+    )
+
+
+def test_hits_that_not_all_answers_tell_are_those_of_the_counters() -> None:
+    hits = {"prefix_cache_queries_total": 420.0, "prefix_cache_hits_total": 105.0}
+    before = dict.fromkeys(hits, 0.0)
+    found = session_figures(sessions(cached={}, before=before, after=hits))
+    assert found is not None
+    assert found.hit_percent == 25
+    assert found.expected_hit_percent is None
 
 
 def test_turns_beyond_those_told_are_in_the_last_entry() -> None:

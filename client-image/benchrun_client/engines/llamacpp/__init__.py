@@ -72,6 +72,7 @@ LLAMACPP = Engine(
     loaded_adapters=lambda _: (),
     accepts_by_lot=lambda _: False,
     default_block_tokens=1,  # a slot finds any common beginning again
+    evicts_blocks=False,  # a slot keeps what it had until another conversation takes it
     default_running_step=None,  # 1 in old releases, 4 in new ones
     health_path="/health",
     version_path="/props",

@@ -63,6 +63,7 @@ SGLANG = Engine(
     loaded_adapters=lambda _: (),
     accepts_by_lot=lambda _: False,
     default_block_tokens=1,
+    evicts_blocks=True,
     default_running_step=None,
     health_path="/health",
     # Releases from 0.5.6 on prefer /server_info; this is the name that all of them have.

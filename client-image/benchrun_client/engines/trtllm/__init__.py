@@ -36,6 +36,7 @@ TRTLLM = Engine(
     loaded_adapters=lambda _: (),
     accepts_by_lot=lambda _: False,
     default_block_tokens=32,
+    evicts_blocks=True,
     default_running_step=None,  # 2048, and less for some models
     health_path="/health",
     version_path="/version",

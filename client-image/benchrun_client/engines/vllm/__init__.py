@@ -63,6 +63,7 @@ VLLM = Engine(
     loaded_adapters=launch.loaded_adapters,
     accepts_by_lot=launch.accepts_by_lot,
     default_block_tokens=16,
+    evicts_blocks=True,
     default_running_step=128,  # 128 on a CPU, 256 or 1024 on GPUs
     health_path="/health",
     version_path="/version",

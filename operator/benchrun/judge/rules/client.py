@@ -222,7 +222,7 @@ def _signs(stage: StageFacts) -> list[Sign]:
     cores = _cores(stage)
     if gap_ms is not None:
         signs.append(Sign(GAP, gap_ms, gap_threshold_ms(stage), factor))
-    if stage.load.has_due_instants:
+    if stage.load.has_due_instants or stage.load.sessions_at_once is not None:
         late_ms = _often_sent_late_ms(stage)
         signs.append(Sign("sendLagP99Ms", late_ms, max_lag_ms, factor))
     lag_ms = _often_late_ms(stage)

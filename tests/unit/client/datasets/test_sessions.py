@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun_client.contract import Api, Stage, WarmupPlan
+from benchrun_client.contract import Adapter, Api, RequestFields, Stage, WarmupPlan
 from benchrun_client.contract.datasets import SessionsData
 from benchrun_client.contract.sessions import Said
 from benchrun_client.datasets.random_words import WordWriter
@@ -333,6 +333,33 @@ def test_synthetic_sessions_keep_their_bounds_and_share_the_system_prompt() -> N
             assert turn.place.delay_seconds > 0
     assert samples[0].repeated_tokens == 0
     assert by_session[1][0].repeated_tokens == 20
+
+
+def test_a_prompt_names_the_one_that_it_begins_like(tmp_path: Path) -> None:
+    drawn = sent(SessionsData.model_validate({"synthetic": SYNTHETIC}), 60)
+    for position, each in enumerate(drawn):
+        assert each.place is not None
+        # A turn continues the one before, a session the system prompt of the first.
+        is_first = each.place.turn == 1
+        assert each.begins_like == (0 if is_first else position - 1)
+    # The second has nothing in common with the first, and names it for no token.
+    told = sent(turns(tmp_path), 3)
+    assert [each.begins_like for each in told] == [0, 0, 0]
+
+
+def test_what_another_adapter_has_computed_is_not_found() -> None:
+    half = RequestFields(adapters=(Adapter(name="a", percent=50),))
+    data = SessionsData.model_validate({"synthetic": SYNTHETIC})
+    slot = stage(data=data, requests=60, fields=half)
+    samples = sent_by(slot)
+    places = [each.place for each in samples if each.place is not None]
+    models = half.models_of_sessions("m", places, seed=slot.seed)
+    for position, each in enumerate(samples):
+        assert each.begins_like is not None
+        assert models[each.begins_like] == models[position]
+    own = [n for n, each in enumerate(samples) if each.begins_like == n]
+    assert {models[n] for n in own} == {"a", "m"}
+    assert [samples[n].repeated_tokens for n in own] == [0, 0]
 
 
 def test_synthetic_sessions_are_those_of_their_seed() -> None:

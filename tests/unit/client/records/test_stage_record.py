@@ -17,6 +17,7 @@ from benchrun_client.contract import (
     CachedTokens,
     CacheReset,
     Connections,
+    PlannedPrompts,
     RequestColumns,
     RoundTrips,
     SamplingParams,
@@ -27,6 +28,7 @@ from benchrun_client.contract import (
     open_record,
     seal,
 )
+from benchrun_client.contract.sessions import Beginning, TurnPlace
 from benchrun_client.record_process import MAX_HEADLINE_BYTES, headline
 from benchrun_client.stage_record import (
     MAX_ERRORS,
@@ -451,6 +453,79 @@ def test_the_largest_stage_of_a_model_that_thinks_is_kept_a_little_coarser() -> 
         assert getattr(kept.requests, name) == getattr(exact.requests, name)
     assert sum(kept.gaps.count) == sum(exact.gaps.count)
     assert len(kept.gaps.us) <= MAX_GAP_VALUES // 10
+
+
+def test_what_prompts_begin_with_is_kept_with_the_order_of_sending() -> None:
+    record = record_of(
+        raw_stage(
+            places=[TurnPlace(1, 1, (), 0.0), TurnPlace(0, 1, (), 0.0)],
+            repeated=[0, 0],
+            order=[1, 0],
+            beginnings=[Beginning(0, 0), Beginning(0, 5), Beginning(1, 7)],
+            lost_turns=1,
+        )
+    )
+    assert record.sessions is not None
+    assert record.sessions.prompts is not None
+    assert len(record.sessions.prompts.like) == 3
+    assert record.sessions.prompts.sent == (1, 0)
+    assert open_record(sealed(record)[1]) == record
+
+
+def test_prompts_of_other_requests_than_were_sent_are_refused() -> None:
+    record = record_of(
+        raw_stage(
+            places=[TurnPlace(0, 1, (), 0.0), TurnPlace(1, 1, (), 0.0)],
+            repeated=[0, 0],
+            order=[0, 1],
+            beginnings=[Beginning(0, 0), Beginning(0, 5)],
+        )
+    )
+    document = record.model_dump(mode="json", by_alias=True)
+    document["sessions"]["prompts"]["sent"] = [1]
+    with pytest.raises(ValueError, match=r"prompts\.sent"):
+        StageRecord.model_validate(document)
+
+
+def test_a_record_that_is_too_large_goes_without_what_prompts_begin_with() -> None:
+    raw = largest()
+    rng = random.Random(4)
+    order = list(range(len(raw.input_lens)))
+    rng.shuffle(order)
+    raw.instants.due = raw.instants.sent
+    raw.instants.order = order
+    record = record_of(
+        replace(
+            raw,
+            places=[TurnPlace(n // 10, 1 + n % 10, (), 0.0) for n in order],
+            repeated=[0 for _ in order],
+            beginnings=[
+                Beginning(rng.randrange(n + 1), rng.randrange(10**9))
+                for n in range(len(order))
+            ],
+        )
+    )
+    with pytest.raises(ValueError):
+        seal(record)
+    assert record.sessions is not None
+    kept = open_record(sealed(record)[1])
+    assert kept.sessions is not None
+    assert kept.sessions.prompts is None
+    assert kept.sessions.lost_turns == record.sessions.lost_turns
+    assert kept.requests == record.requests
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"like": [1, 0]}, {"tokens": [1]}, {"sent": [0, 0]}, {"sent": [2]}],
+)
+def test_prompts_that_begin_like_none_are_refused(
+    changes: dict[str, list[int]],
+) -> None:
+    with pytest.raises(ValueError):
+        PlannedPrompts(
+            **{"like": [0, 0], "tokens": [0, 5], "sent": [0, 1], **changes}
+        )
 
 
 def test_a_record_that_fits_is_sealed_as_it_is() -> None:

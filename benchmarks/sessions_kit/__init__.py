@@ -1,0 +1,1 @@
+"""What `sessions.py` is made of."""
