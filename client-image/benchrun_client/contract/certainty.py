@@ -51,8 +51,8 @@ interval, however correlated the values are."""
 MIN_FAR_REQUESTS = math.ceil(
     math.log(2 * probability.ERROR) / math.log(1 - 0.01 ** (1 / FAR))
 )
-"""Fewest requests with which a limit that is `FAR` is decided: 29. Of so many exponential values one
-is above half of their p99 in 95 % of stages. With fewer, twice the greatest value is too often
+"""Fewest requests with which a limit that is `FAR` is decided: 29. Of so many exponential values
+one is above half of their p99 in 95 % of stages. With fewer, twice the greatest value is too often
 below the true p99."""
 NEAR = 1.5
 """A limit within this factor cannot be decided by one stretch of time: servers change their speed
