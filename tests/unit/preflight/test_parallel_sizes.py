@@ -268,22 +268,6 @@ def test_quantization_of_an_unknown_model_is_not_checked(flag: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "weights", "words"),
-    [
-        (29_568, AWQ, "an MLP of 29,568 in groups of 128; possible:"),
-        (9732, None, "an MLP of 9,732; possible:"),
-    ],
-)
-def test_groups_are_named_where_weights_have_them(
-    size: int, weights: dict[str, Any] | None, words: str
-) -> None:
-    config = LLAMA_8B | {"intermediate_size": size, "quantization_config": weights}
-    args = ServeArgs.of(["--tensor-parallel-size=8"], ENGINES["VLLM"])
-    [refusal] = refusals(model_shape(config), args)
-    assert words in refusal
-
-
-@pytest.mark.parametrize(
     "flag", ["--hf-overrides={}", "--hf-overrides.a=1", "--hf-config-path=/m"]
 )
 def test_of_a_model_that_flags_change_nothing_is_claimed(flag: str) -> None:
