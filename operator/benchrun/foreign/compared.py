@@ -56,7 +56,7 @@ class ComparedFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparedLoadPoint:
+class LoadOfBoth:
     """A load that both sides measured."""
 
     load: str
@@ -73,7 +73,7 @@ class ComparedLoadPoint:
 class ForeignComparison:
     """The loads that both sides measured, and those that only one has."""
 
-    load_points: Sequence[ComparedLoadPoint]
+    load_points: Sequence[LoadOfBoth]
     unmatched: Sequence[str]  # Ids of load points.
 
 
@@ -98,7 +98,7 @@ def _load(load_point: ForeignLoadPoint) -> str | None:
 
 def _load_point(
     before: ForeignLoadPoint, after: ForeignLoadPoint
-) -> ComparedLoadPoint:
+) -> LoadOfBoth:
     unequal = list(_unequal(before, after))
     figures = []
     refused = {}
@@ -109,7 +109,7 @@ def _load_point(
         elif found:
             refused[name] = found
     load = before.stages[0].load
-    return ComparedLoadPoint(
+    return LoadOfBoth(
         "" if load is None else load.label,
         before.id,
         after.id,

@@ -35,7 +35,7 @@ def llm_d() -> Any:
     return judge(read("llm-d", **{LLMD: text_of(LLMD)}))
 
 
-def only(found: compared.ForeignComparison) -> compared.ComparedLoadPoint:
+def only(found: compared.ForeignComparison) -> compared.LoadOfBoth:
     (load_point,) = found.load_points
     return load_point
 
