@@ -458,6 +458,22 @@ RUN = Definition(
             '.status.conditions[?(@.type=="Archived")].status',
             "Whether the run is in an archive outside the cluster.",
         ),
+        ("Ended", ".status.completionTime", "When the run ended."),
+        (
+            "TTL",
+            ".spec.ttlSecondsAfterFinished",
+            "Seconds it is kept after its end.",
+        ),
+        (
+            "Observed",
+            ".status.observedGeneration",
+            "Generation of the spec that the operator has acted on.",
+        ),
+        (
+            "Document",
+            ".status.resultDocument.configMap",
+            "ConfigMap of the result document.",
+        ),
         ("Message", ".status.message", "What the run waits for, or why it ended."),
     ),
 )

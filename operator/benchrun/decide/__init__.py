@@ -9,6 +9,7 @@ from benchrun.decide.decide_run import (
     MAX_JUDGE_ATTEMPTS,
     SHORTEST_WAIT_SECONDS,
     decide,
+    is_settled,
     rests,
 )
 from benchrun.decide.decision import (
@@ -108,6 +109,7 @@ __all__ = [
     "Unacceptable",
     "accept",
     "decide",
+    "is_settled",
     "kept",
     "rests",
     "unneeded_servers",

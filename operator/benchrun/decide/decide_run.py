@@ -52,7 +52,7 @@ from benchrun.decide.refusals import (
 )
 from benchrun.decide.run_state import Possessions, RunState, Unacceptable, accept
 from benchrun.measure import live, power_sentence
-from benchrun.observe import Diagnosis, instant, is_finished, number
+from benchrun.observe import Diagnosis, Run, instant, is_finished, number
 from benchrun.plan import PackedResult, applied_fields, load_points
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
@@ -709,12 +709,7 @@ def rests(facts: Facts) -> bool:
     This check is cheaper than a decision. An operator that starts makes it for each run, and there
     may be ten thousand ended ones.
     """
-    run = facts.run
-    if (
-        run.deleting
-        or not is_finished(run.status)
-        or _ttl_seconds(run.spec) is not None
-    ):
+    if not is_settled(facts.run):
         return False
     held = Possessions(facts=facts, status=BenchmarkRunStatus())
     left = (
@@ -723,10 +718,20 @@ def rests(facts: Facts) -> bool:
         *create_and_release.release_quota(held),
         *create_and_release.to_prune(held),
     )
+    return not left
+
+
+def is_settled(run: Run) -> bool:
+    """Return whether a run has ended, and no time and no edit of it calls for a decision.
+
+    Objects that it has left may still do.
+    """
+    observed = number(run.status.get("observedGeneration"), default=-1)
     return (
-        not left
-        and number(run.status.get("observedGeneration"), default=-1)
-        == run.generation
+        not run.deleting
+        and is_finished(run.status)
+        and _ttl_seconds(run.spec) is None
+        and observed == run.generation
     )
 
 

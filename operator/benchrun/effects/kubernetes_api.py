@@ -8,7 +8,7 @@ controller uid), and never touched when it is somebody else's.
 import base64
 import hashlib
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import datetime
 from ipaddress import IPv6Address, ip_address
@@ -51,6 +51,8 @@ METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST_ONLY = (
     f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 )
+TABLE = f"{JSON};as=Table;g=meta.k8s.io;v=v1,{JSON}"
+"""A list as `kubectl get` asks for it: metadata and columns of every object."""
 LIST_PAGE = 50  # most objects on a page
 EVENT_PAGE = 200  # Most events of a query: for StatefulSets, it also finds events of other groups.
 # largest page of several objects; parsed, it may take 25 times that
@@ -81,6 +83,8 @@ WATCH_IDLE_SECONDS = 90.0
 """Seconds without a bookmark, which come each minute, after which a watch is given up."""
 COMPONENT = "benchrun-operator"
 _AS_US: QueryParameters = (("fieldManager", names.FIELD_MANAGER),)
+InShort = Callable[[Json], list[Json] | None]
+"""Makes objects of a page that was read as a table; None: the page has to be read whole."""
 CountWrite = Callable[[str, str, str], None]
 """Called for every request that changes an object, with the verb, the resource and the code: the
 HTTP status, "2xx" or "none" (no answer)."""
@@ -265,32 +269,93 @@ class KubernetesApi:
         """
         path = RESOURCES[kind].path(namespace)
         accept = METADATA_LIST_ONLY if metadata_only else JSON
+        asked: QueryParameters = ()
+        asked += (("labelSelector", selector),) if selector is not None else ()
+        asked += (("fieldSelector", fields),) if fields is not None else ()
         token = ""
         size = LIST_PAGE
         while True:
-            query: QueryParameters = (("limit", str(size)),)
-            query += (("labelSelector", selector),) if selector is not None else ()
-            query += (("fieldSelector", fields),) if fields is not None else ()
-            query += (("continue", token),) if token else ()
+            query = (*asked, *_from(token))
+            page, size = await self._page(path, query, size=size, accept=accept)
+            items = page.get("items") or []
+            while items:  # no object is kept while the next page is read
+                yield items.pop(0)
+            token, version = _end_of(page)
+            if not token:
+                reached(version)
+                return
+
+    async def list_in_short(
+        self,
+        kind: str,
+        *,
+        namespace: str | None,
+        in_short: InShort,
+        reached: Callable[[str], None] = lambda _: None,
+    ) -> AsyncIterator[tuple[Json, bool]]:
+        """Yield all objects of a kind, each with whether it is in short.
+
+        Each page is read as a table first, and once more, whole, if `in_short` can't use that: the
+        same token and limit give the same objects. At the end `reached` is called as by `list`.
+        """
+        path = RESOURCES[kind].path(namespace)
+        token = ""
+        size = LIST_PAGE
+        while True:
+            page, found = await self._table(path, token, size, in_short)
+            is_short = found is not None
+            if not is_short:
+                page, size = await self._page(
+                    path, _from(token), size=size, accept=JSON
+                )
+            items = [*(page.get("items") or ())] if found is None else [*found]
+            token, version = _end_of(page)
+            del page, found
+            while items:  # no object is kept while the next page is read
+                yield items.pop(0), is_short
+            if not token:
+                reached(version)
+                return
+
+    async def _table(
+        self,
+        path: str,
+        token: str,
+        size: int,
+        in_short: InShort,
+    ) -> tuple[Json, Sequence[Json] | None]:
+        """Return a page as a table, and what `in_short` makes of it; None if it is too large."""
+        query: QueryParameters = (("limit", str(size)), *_from(token))
+        try:
+            table = await self._connection.json(
+                "GET", path, query=query, accept=TABLE, most=PAGE_BYTES
+            )
+        except TooLarge:
+            return {}, None
+        return table, in_short(table)
+
+    async def _page(
+        self, path: str, query: QueryParameters, *, size: int, accept: str
+    ) -> tuple[Json, int]:
+        """Return a page of at most `size` objects, and the size of the next one.
+
+        It has fewer objects if so many are too large together.
+        """
+        while True:
             try:
-                most = PAGE_BYTES if size > 1 else 0
                 page = await self._connection.json(
-                    "GET", path, query=query, accept=accept, most=most
+                    "GET",
+                    path,
+                    query=(("limit", str(size)), *query),
+                    accept=accept,
+                    most=PAGE_BYTES if size > 1 else 0,
                 )
             except TooLarge:
                 if size == 1:
                     raise
                 size = max(1, size // 4)
-                continue
-            size = min(LIST_PAGE, 2 * size)
-            items = page.get("items") or []
-            while items:  # no object is kept while the next page is read
-                yield items.pop(0)
-            meta = raw.mapping(page.get("metadata"))
-            token = str(meta.get("continue") or "")
-            if not token:
-                reached(raw.text(meta.get("resourceVersion")))
-                return
+            else:
+                return page, min(LIST_PAGE, 2 * size)
 
     async def log_tail(self, namespace: str, wanted: LogTail) -> str:
         """Return the last lines of a container's log, bounded."""
@@ -475,6 +540,17 @@ class KubernetesApi:
             raise
         self._count(verb, resource.plural, "2xx")
         return answer
+
+
+def _from(token: str) -> QueryParameters:
+    """Return the parameter of a list that goes on where a page ended; none without a token."""
+    return (("continue", token),) if token else ()
+
+
+def _end_of(page: Json) -> tuple[str, str]:
+    """Return the token of the next page, empty after the last, and the version of the list."""
+    meta = raw.mapping(page.get("metadata"))
+    return str(meta.get("continue") or ""), raw.text(meta.get("resourceVersion"))
 
 
 def _ended(path: str, status: raw.Object) -> ClusterError:

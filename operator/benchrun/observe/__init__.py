@@ -37,6 +37,7 @@ from benchrun.observe.run_outcomes import (
     state_of,
     swept_runs,
 )
+from benchrun.observe.runs_in_short import runs_in_short
 from benchrun.observe.untrusted_json import (
     MAX_MESSAGE_CHARS,
     instant,
@@ -129,6 +130,7 @@ __all__ = [
     "refused_pods",
     "run_key",
     "run_of",
+    "runs_in_short",
     "seconds_between",
     "state_of",
     "sweep_key",

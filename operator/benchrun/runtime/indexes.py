@@ -22,13 +22,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.child_kinds import EXTENSION_KINDS, SERVER_KINDS
-from benchrun.decide import RESULT_ROLES
+from benchrun.decide import RESULT_ROLES, is_settled
 from benchrun.observe import (
     finished_run_of,
     in_short,
@@ -66,6 +67,10 @@ class ObservedObject:
     """The run that the object is part of; for a run, the sweep that made it."""
     packed: bytes | None = None  # packed spec and status of a run or sweep
     has_ended: bool = False  # a run or sweep that has ended
+    # a run that has ended, and that calls for no decision by itself
+    settled: bool = False
+    # known by the columns of a list, which `packed` holds; a decision reads the whole object
+    in_short: bool = False
 
     @property
     def is_left_out(self) -> bool:
@@ -162,6 +167,31 @@ class Indexes:
         """Return whether a run or sweep is known to have ended."""
         return key in self._seen and self._seen[key].has_ended
 
+    def may_rest(self, key: views.Key) -> bool:
+        """Return whether a run has ended, and calls for no decision but perhaps by its objects."""
+        seen = self._seen.get(key)
+        if seen is None or not isinstance(seen.view, views.Run):
+            return False
+        return seen.settled and not seen.view.deleting
+
+    def has_objects(self, key: views.Key) -> bool:
+        """Return whether there is anything that carries the run's label."""
+        return key in self._parts
+
+    def is_in_short(self, key: views.Key) -> bool:
+        """Return whether a run is known by the columns of a list only."""
+        return key in self._seen and self._seen[key].in_short
+
+    def lacks_result(self, body: Body) -> datetime | None:
+        """Return when a run in short ended if its results are to be read for the metrics."""
+        found = views.identity_of(names.KIND, body)
+        ended_at = raw.instant(
+            raw.mapping(body.get("status")).get("completionTime")
+        )
+        if found is None or not self.results.lacks(found.key, found.uid, ended_at):
+            return None
+        return ended_at
+
     def sweeps(self) -> list[views.Key]:
         return [key for key in self._seen if key.kind == SWEEP_KIND]
 
@@ -199,7 +229,13 @@ class Indexes:
         return None if identity is None else self._learnt(*identity, body)
 
     def _learnt(
-        self, key: views.Key, uid: str, version: int, body: Body
+        self,
+        key: views.Key,
+        uid: str,
+        version: int,
+        body: Body,
+        *,
+        in_short: bool = False,
     ) -> views.Key | None:
         for listing in self._listings:
             listing.touched.add(uid)
@@ -210,7 +246,7 @@ class Indexes:
             uid,
             version,
         )
-        changed = self._put(key, uid, version, body)
+        changed = self._put(key, uid, version, body, in_short=in_short)
         if not is_known and key in self._seen and _watched(self._seen[key].view):
             self.owed.note(key, version)
         return changed
@@ -257,22 +293,47 @@ class Indexes:
             ):
                 self.drop(key, seen.uid)
 
-    def listed(self, listing: Listing, body: Body) -> None:
+    def listed(
+        self, listing: Listing, body: Body, *, in_short: bool = False
+    ) -> None:
+        """Take an object of a list; `in_short`: a run that has ended, by its columns."""
         if (identity := self._identity(listing.kind, body)) is None:
             return
-        key, uid, _ = identity
+        key, uid, version = identity
         listing.listed.add(uid)
         if uid in listing.deleted:
             return
-        if (changed := self._learnt(*identity, body)) is not None:
-            self._wake(changed)
-            if (sweep := self._part_of(key)) is not None:
-                self._wake(sweep)
-        # a place may have become free since the watch event
-        self._note_result(key, uid, body)
+        if not self._tells_nothing(key, uid, version, in_short=in_short):
+            changed = self._learnt(*identity, body, in_short=in_short)
+            if changed is not None:
+                self._wake(changed)
+                if (sweep := self._part_of(key)) is not None:
+                    self._wake(sweep)
+        if not in_short:
+            # a place may have become free since the watch event
+            self._note_result(key, uid, body)
+
+    def _tells_nothing(
+        self, key: views.Key, uid: str, version: int, *, in_short: bool
+    ) -> bool:
+        """Return whether what a list has of an object is known, where one of both is in short.
+
+        The whole object would take memory, and tell of a run that has ended only what a decision
+        reads again.
+        """
+        seen = self._seen.get(key)
+        if seen is None or (seen.uid, seen.version) != (uid, version):
+            return False
+        return in_short or seen.in_short
 
     def _put(
-        self, key: views.Key, uid: str, version: int, body: Body
+        self,
+        key: views.Key,
+        uid: str,
+        version: int,
+        body: Body,
+        *,
+        in_short: bool = False,
     ) -> views.Key | None:
         """Store an object and return the run or sweep to reconcile for it.
 
@@ -286,14 +347,15 @@ class Indexes:
             return None if before is None else self._remove(key, before.uid)
         if (seen := self._seen_of(key, uid, version, owner, body)) is None:
             return None
-        seen = _still_owned(seen, before, body)
+        seen = _shortened(seen) if in_short else _still_owned(seen, before, body)
         if before is not None and before.part_of != owner:
             self._leave(key, before.part_of)
         self._seen[key] = seen
         self.stored.note(
             key.namespace, None if before is None else before.view, seen.view
         )
-        self._note_result(key, uid, body)
+        if not in_short:
+            self._note_result(key, uid, body)
         if owner is not None:
             self._parts.setdefault(owner, set()).add(key)
         if key.kind in _DECLARED:
@@ -452,8 +514,19 @@ def _lean(seen: ObservedObject) -> ObservedObject:
     labels = {"labels": dict(view.labels)} if view.labels else {}
     data = packed({"spec": view.spec, "status": view.status, **labels})
     short = replace(view, spec={}, status={}, labels=())
-    ended = is_finished(view.status)
-    return replace(seen, view=short, packed=data, has_ended=ended)
+    return replace(
+        seen,
+        view=short,
+        packed=data,
+        has_ended=is_finished(view.status),
+        settled=isinstance(view, views.Run) and is_settled(view),
+    )
+
+
+def _shortened(seen: ObservedObject) -> ObservedObject:
+    """Mark a run as known by the columns of a list."""
+    assert isinstance(seen.view, views.Run)
+    return replace(seen, view=replace(seen.view, left_out=True), in_short=True)
 
 
 def _in_short(seen: ObservedObject) -> ObservedObject:
@@ -463,9 +536,15 @@ def _in_short(seen: ObservedObject) -> ObservedObject:
     """
     assert isinstance(seen.view, views.Declared)
     if not isinstance(seen.view, views.Run) or seen.part_of is None:
-        return replace(seen, view=replace(seen.view, left_out=True), packed=None)
+        return replace(
+            seen,
+            view=replace(seen.view, left_out=True),
+            packed=None,
+            in_short=False,
+        )
     short = in_short(_whole(seen.view, seen.packed))
-    return _lean(replace(seen, view=replace(short, left_out=True)))
+    lean = _lean(replace(seen, view=replace(short, left_out=True)))
+    return replace(lean, settled=seen.settled)
 
 
 def _whole(declared: D, data: bytes | None) -> D:

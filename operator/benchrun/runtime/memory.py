@@ -167,6 +167,13 @@ class LatestResults:
             return True
         return ended_at >= min(run.ended_at for _, run in self._kept.values())
 
+    def lacks(self, key: Key, uid: str, ended_at: datetime | None) -> bool:
+        """Return whether a run that ended then is to be kept, and is not yet."""
+        if not self.most or ended_at is None:
+            return False
+        known, _ = self._kept.get(key, ("", None))
+        return known != uid and self.has_place(key, ended_at)
+
     def note(self, key: Key, uid: str, run: FinishedRun | None) -> None:
         """Record how a run ended; None for a run that has not ended.
 

@@ -171,10 +171,12 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             return False
 
     def _is_at_rest(self, key: Key) -> bool:
-        if key in self.memories or not self.indexes.has_ended(key):
+        if key in self.memories or not self.indexes.may_rest(key):
             return False
+        if not self.indexes.has_objects(key):
+            return True
         run = self.known(key)
-        if run is None or run.deleting or run.left_out:
+        if run is None or (run.left_out and not self.indexes.is_in_short(key)):
             return False
         of_others = self._held(
             key, lambda child: _is_of_another(key, child, run.uid)

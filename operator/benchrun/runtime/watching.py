@@ -10,7 +10,9 @@ import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
+from datetime import datetime
 from functools import partial
+from heapq import nlargest
 from typing import Any
 
 import kopf
@@ -18,7 +20,7 @@ import kopf
 from benchrun import child_kinds, names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.child_kinds import EXTENSION_KINDS, SERVER_KINDS
-from benchrun.decide import RESULT_ROLES
+from benchrun.decide import RESULT_ROLES, is_settled
 from benchrun.effects import (
     CHILD_KINDS,
     RESOURCES,
@@ -27,7 +29,7 @@ from benchrun.effects import (
     KubernetesApi,
     NotFound,
 )
-from benchrun.observe import Key, sweep_of_run
+from benchrun.observe import Key, run_key, run_of, runs_in_short, sweep_of_run
 from benchrun.runtime import kopf_lists
 from benchrun.runtime.background_tasks import doubling
 from benchrun.runtime.indexes import Indexes
@@ -311,6 +313,14 @@ class Lister:
     async def _list_kind(
         self, kind: str, namespace: Scope, *, begins_a_watch: bool = False
     ) -> None:
+        told = (
+            partial(self._note_reached, kind, namespace)
+            if begins_a_watch
+            else _nowhere
+        )
+        if kind == names.KIND:
+            await self._list_runs(namespace, told)
+            return
         selector = (
             names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None
         )
@@ -320,11 +330,41 @@ class Lister:
                 namespace=namespace,
                 selector=selector,
                 metadata_only=kind == "ConfigMap",
-                reached=partial(self._note_reached, kind, namespace)
-                if begins_a_watch
-                else _nowhere,
+                reached=told,
             ):
                 self.indexes.listed(listing, body)
+
+    async def _list_runs(
+        self, namespace: Scope, reached: Callable[[str], None]
+    ) -> None:
+        """List runs; those that have ended cost their metadata and columns, where these suffice.
+
+        Of the runs that ended last, the results are read afterwards, for the metrics.
+        """
+        ended: list[tuple[datetime, Key]] = []
+        with self.indexes.listing(names.KIND, namespace) as listing:
+            async for body, is_short in self.cluster.list_in_short(
+                names.KIND,
+                namespace=namespace,
+                in_short=_in_short,
+                reached=reached,
+            ):
+                self.indexes.listed(listing, body, in_short=is_short)
+                at = self.indexes.lacks_result(body) if is_short else None
+                if at is not None:
+                    meta = body["metadata"]
+                    ended.append((at, run_key(meta["namespace"], meta["name"])))
+        for _, key in nlargest(self.indexes.results.most, ended):
+            await self._read_result(key)
+
+    async def _read_result(self, key: Key) -> None:
+        try:
+            body = await self.cluster.get(
+                key.kind, namespace=key.namespace, name=key.name
+            )
+        except NotFound:
+            return  # its watch tells
+        self.indexes.learnt(key.kind, body)
 
     def _note_reached(self, kind: str, namespace: Scope, version: str) -> None:
         now = asyncio.get_running_loop().time()
@@ -340,6 +380,20 @@ class Lister:
             logger.info("namespace %s can be read again", shown)
             self.indexes.owed.restart(scope)
         self.turned(shown, bool(problems))
+
+
+def _in_short(table: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the runs of a table; None if one of them has to be read whole.
+
+    That is each run that a decision may be due for, and each of a sweep, which reads its status.
+    """
+    found = runs_in_short(table)
+    if found is None:
+        return None
+    suffices = all(
+        sweep_of_run(body) is None and is_settled(run_of(body)) for body in found
+    )
+    return found if suffices else None
 
 
 def _nowhere(_: str) -> None:

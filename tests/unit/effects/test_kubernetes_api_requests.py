@@ -28,6 +28,7 @@ from benchrun.effects import (
     METADATA_LIST_ONLY,
     METADATA_ONLY,
     PAGE_BYTES,
+    TABLE,
     ClusterError,
     Forbidden,
     NotFound,
@@ -328,6 +329,63 @@ async def test_a_page_of_large_objects_is_left_and_read_again_in_smaller_ones() 
         ("2", "last"),
         ("4", "more"),
     ]
+
+
+def in_short(table: Json) -> list[Json] | None:
+    """Return the rows of a table that says that they suffice."""
+    rows: list[Json] = table["rows"]
+    return rows if table.get("suffices") else None
+
+
+def table(*rows: str, then: str = "", suffices: bool = True) -> Answer:
+    named = [{"metadata": {"name": name}} for name in rows]
+    meta = {"continue": then, "resourceVersion": "7"}
+    return gives({"metadata": meta, "rows": named, "suffices": suffices})
+
+
+async def test_a_list_in_short_reads_a_page_whole_where_its_table_does_not_suffice() -> (
+    None
+):
+    reached: list[str] = []
+    async with answering(
+        table("a", "b", then="more"),
+        table("c", then="of another version", suffices=False),
+        page("c", "d", then="still"),
+        table("x" * PAGE_BYTES, then="more"),
+        page("e", then="last"),
+        table("f"),
+    ) as exchange:
+        found = [
+            (each["metadata"]["name"], is_short)
+            async for each, is_short in exchange.api.list_in_short(
+                "BenchmarkRun",
+                namespace="lab",
+                in_short=in_short,
+                reached=reached.append,
+            )
+        ]
+    assert found == [
+        ("a", True),
+        ("b", True),
+        ("c", False),
+        ("d", False),
+        ("e", False),
+        ("f", True),
+    ]
+    assert reached == ["7"]
+    asked = [
+        (request.accept == TABLE, request.query.get("continue"))
+        for request in exchange.requests
+    ]
+    assert asked == [
+        (True, None),
+        (True, "more"),
+        (False, "more"),
+        (True, "still"),
+        (False, "still"),
+        (True, "last"),
+    ]
+    assert {request.query["limit"] for request in exchange.requests} == {"50"}
 
 
 async def test_no_single_object_is_larger_than_the_cluster_could_store() -> None:

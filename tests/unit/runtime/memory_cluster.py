@@ -19,8 +19,10 @@ from benchrun.decide import (
     ServerStart,
 )
 from benchrun.effects import (
+    LIST_PAGE,
     ClusterError,
     Conflict,
+    InShort,
     KubernetesApi,
     NotFound,
     Occupied,
@@ -31,6 +33,7 @@ from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queued_workloads import QueuedWorkloads
 from benchrun.runtime.watching import Lister
 from unit.runtime.bodies import NAMESPACE
+from unit.runtime.tables import table_of
 
 Json = dict[str, Any]
 
@@ -65,6 +68,7 @@ class MemoryCluster(KubernetesApi):
         self.addresses: tuple[str, ...] = ()
         self.ahead: dict[str, int] = {}  # in every queue, by Workload
         self.watches: list[Watch] = []  # that are open
+        self.whole_pages = 0  # pages of a list in short that were read whole
         self._version = 1000
 
     def add(self, kind: str, body: Json) -> Json:
@@ -205,6 +209,28 @@ class MemoryCluster(KubernetesApi):
             )
             if k == kind and namespace in (None, ns) and labelled:
                 yield {"metadata": body["metadata"]} if metadata_only else body
+        reached(str(self._version))
+
+    async def list_in_short(
+        self,
+        kind: str,
+        *,
+        namespace: str | None,
+        in_short: InShort,
+        reached: Callable[[str], None] = lambda _: None,
+    ) -> AsyncIterator[tuple[Json, bool]]:
+        self._ask("list", kind, namespace or "*", "*", "table")
+        there = [
+            body
+            for (k, ns, _), body in sorted(self.objects.items())
+            if k == kind and namespace in (None, ns)
+        ]
+        for first in range(0, len(there), LIST_PAGE):
+            page = there[first : first + LIST_PAGE]
+            if (found := in_short(table_of(page))) is None:
+                self.whole_pages += 1
+            for body in page if found is None else found:
+                yield body, found is not None
         reached(str(self._version))
 
     async def log_tail(self, namespace: str, wanted: LogTail) -> str:

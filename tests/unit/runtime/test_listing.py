@@ -1,9 +1,19 @@
 """Listing everything, in as few bytes as it takes."""
 
+from collections import Counter
+from typing import Any
+
 import pytest
 from benchrun import names
 from benchrun.child_kinds import EXTENSION_KINDS
-from benchrun.effects import CHILD_KINDS, Forbidden, Unavailable
+from benchrun.effects import (
+    CHILD_KINDS,
+    LIST_PAGE,
+    Forbidden,
+    NotFound,
+    Unavailable,
+)
+from benchrun.observe import Key, run_key
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.watching import (
     ALL_NAMESPACES,
@@ -18,10 +28,12 @@ from unit.runtime.bodies import (
     pod_body,
     run_body,
     stage_body,
+    swept_body,
 )
 from unit.runtime.fast_time import in_fast_time, passing
 from unit.runtime.fenced import Fenced
 from unit.runtime.memory_cluster import MemoryCluster, list_everything
+from unit.runtime.scene import ENDED
 
 
 def filled() -> MemoryCluster:
@@ -57,9 +69,10 @@ async def test_only_labelled_objects_are_requested_and_of_configmaps_only_metada
     expected: dict[str, tuple[str, ...]] = dict.fromkeys(
         (*CHILD_KINDS, *EXTENSION_KINDS), (names.LABEL_RUN, "whole")
     )
-    owners = dict.fromkeys(("BenchmarkRun", "BenchmarkSweep"), ("*", "whole"))
-    assert listed == expected | owners | {
-        "ConfigMap": (names.LABEL_RUN, "metadata")
+    assert listed == expected | {
+        "BenchmarkRun": ("*", "table"),
+        "BenchmarkSweep": ("*", "whole"),
+        "ConfigMap": (names.LABEL_RUN, "metadata"),
     }
 
 
@@ -299,3 +312,127 @@ async def test_what_was_written_after_the_list_is_still_owed() -> None:
         "BenchmarkRun", run_body("late", uid="2", version=1001), deleted=False
     )
     assert ("BenchmarkRun", NAMESPACE) not in indexes.owed.overdue(9)
+
+
+# ---- runs that have ended
+# ------------------------------------------------------------------------------------------------
+
+
+AT_REST = ENDED | {"completionTime": "2026-11-21T12:00:00Z"}
+
+
+def with_ended(cluster: MemoryCluster, runs: int, **spec: Any) -> MemoryCluster:
+    for number in range(runs):
+        name = f"old-{number:03d}"
+        at = f"2026-11-21T12:{number % 60:02d}:00Z"
+        body = run_body(name, uid=name, status=AT_REST | {"completionTime": at})
+        body["spec"] |= spec
+        cluster.add("BenchmarkRun", body)
+    return cluster
+
+
+def whole_reads(cluster: MemoryCluster) -> int:
+    """Return how often a page or one run was read whole."""
+    asked = Counter(entry[:2] for entry in cluster.log)
+    return cluster.whole_pages + asked["get", "BenchmarkRun"]
+
+
+async def test_runs_that_have_ended_cost_a_look_at_their_columns() -> None:
+    """One page of five has a run that goes on; it alone is read whole."""
+    cluster = with_ended(MemoryCluster(), 5 * LIST_PAGE - 1)
+    cluster.add("BenchmarkRun", run_body())
+    indexes = Indexes()
+    await list_everything(cluster, indexes, ())
+    assert whole_reads(cluster) == 1
+    assert len(indexes.runs()) == 5 * LIST_PAGE
+    assert indexes.runs()[0] == KEY
+    in_short = [key for key in indexes.runs() if indexes.is_in_short(key)]
+    assert len(in_short) == 4 * LIST_PAGE
+    assert all(map(indexes.may_rest, in_short))
+    assert not indexes.left_out
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        with_ended(MemoryCluster(), 1, ttlSecondsAfterFinished=9),
+        filled(),
+    ],
+    ids=["to be deleted", "goes on"],
+)
+async def test_a_run_that_a_decision_may_be_due_for_is_read_whole(
+    cluster: MemoryCluster,
+) -> None:
+    indexes = Indexes()
+    await list_everything(cluster, indexes, ())
+    (key,) = indexes.runs()
+    known = indexes.run(key)
+    assert known is not None
+    assert known.spec.get("model") or known.spec == {"ttlSecondsAfterFinished": 9}
+    assert not known.left_out
+
+
+async def test_a_run_of_a_sweep_is_read_whole_since_the_sweep_reads_its_status() -> (
+    None
+):
+    cluster = MemoryCluster()
+    cluster.add("BenchmarkRun", swept_body(status=AT_REST))
+    indexes = Indexes()
+    await list_everything(cluster, indexes, ())
+    (key,) = indexes.runs()
+    assert not indexes.is_in_short(key)
+
+
+async def test_the_next_list_changes_nothing_of_what_is_known_in_short_or_whole() -> (
+    None
+):
+    woken: list[Key] = []
+    cluster = with_ended(MemoryCluster(), 2)
+    indexes = Indexes(wake=woken.append)
+    await list_everything(cluster, indexes, ())
+    whole = run_key(NAMESPACE, "old-000")
+    indexes.learnt(
+        "BenchmarkRun", await cluster.get("BenchmarkRun", **_place(whole))
+    )
+    woken.clear()
+    await list_everything(cluster, indexes, ())
+    assert not indexes.is_in_short(whole)
+    cluster.add("BenchmarkRun", run_body())  # now its page is read whole
+    await list_everything(cluster, indexes, ())
+    assert indexes.is_in_short(run_key(NAMESPACE, "old-001"))
+    assert woken == [KEY]
+
+
+async def test_news_of_a_run_in_short_makes_it_whole() -> None:
+    cluster = with_ended(MemoryCluster(), 1)
+    indexes = Indexes()
+    await list_everything(cluster, indexes, ())
+    (key,) = indexes.runs()
+    edited = run_body(
+        "old-000", uid="old-000", version=101, status=AT_REST, generation=2
+    )
+    assert indexes.heard("BenchmarkRun", edited, deleted=False) == key
+    assert (indexes.is_in_short(key), indexes.may_rest(key)) == (False, False)
+
+
+async def test_results_are_read_of_the_runs_that_ended_last_and_only_once() -> None:
+    cluster = with_ended(MemoryCluster(), 30)
+    indexes = Indexes(result_runs=3)
+    await list_everything(cluster, indexes, ())
+    names_of = [key.name for key, _ in indexes.results]
+    assert names_of == ["old-027", "old-028", "old-029"]
+    assert whole_reads(cluster) == 3
+    await list_everything(cluster, indexes, ())
+    assert whole_reads(cluster) == 3
+
+
+async def test_a_run_that_is_gone_by_then_has_no_results() -> None:
+    cluster = with_ended(MemoryCluster(), 2)
+    cluster.broken_objects["old-001"] = NotFound("gone", code=404)
+    indexes = Indexes(result_runs=2)
+    await list_everything(cluster, indexes, ())
+    assert [key.name for key, _ in indexes.results] == ["old-000"]
+
+
+def _place(key: Key) -> dict[str, str]:
+    return {"namespace": key.namespace, "name": key.name}

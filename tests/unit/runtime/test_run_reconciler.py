@@ -736,7 +736,7 @@ def test_a_run_that_can_not_be_told_to_rest_stops_no_other(
     def raising(facts: Facts) -> bool:
         raise ZeroDivisionError(facts.run.name)
 
-    scene = ended_with()
+    scene = ended_with(child_body(role="unknown"))
     monkeypatch.setattr("benchrun.runtime.run_reconciler.rests", raising)
     assert not scene.reconciler.rests(KEY)
 
@@ -755,3 +755,38 @@ def test_a_run_that_is_to_be_deleted_or_is_remembered_does_not_rest() -> None:
     )
     scene.indexes.learnt("BenchmarkRun", gone)
     assert not scene.reconciler.rests(KEY)
+
+
+@pytest.fixture
+async def in_short() -> Scene:
+    """Return a scene whose index knows a run that has ended by the columns of a list."""
+    at = {"completionTime": "2026-11-21T12:00:00Z"}
+    scene = Scene(status=ENDED | at)
+    await scene.listed()
+    assert scene.indexes.is_in_short(KEY)
+    return scene
+
+
+async def test_a_run_in_short_rests_unless_it_has_left_something(
+    in_short: Scene,
+) -> None:
+    assert in_short.reconciler.rests(KEY)
+    stage = stage_body(0)
+    in_short.indexes.learnt("ConfigMap", stage)
+    assert in_short.reconciler.rests(KEY), "its records fit"
+    in_short.indexes.learnt("Deployment", child_body())
+    assert not in_short.reconciler.rests(KEY)
+
+
+async def test_a_decision_about_a_run_in_short_is_made_of_the_whole_run(
+    in_short: Scene,
+) -> None:
+    in_short.indexes.learnt("Deployment", child_body())
+    await in_short.once()
+    (facts,) = in_short.facts_seen
+    assert facts.run.spec == {}
+    assert "phase" in facts.run.status
+    conditions = facts.run.status["conditions"]
+    assert isinstance(conditions, list)
+    assert len(conditions[0]) > 2
+    assert ("get", "BenchmarkRun", "chat") in in_short.cluster.log
