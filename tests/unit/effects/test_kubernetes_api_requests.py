@@ -333,7 +333,8 @@ async def test_a_page_of_large_objects_is_left_and_read_again_in_smaller_ones() 
 
 def in_short(table: Json) -> list[Json] | None:
     """Return the rows of a table that says that they suffice."""
-    return table["rows"] if table.get("suffices") else None
+    rows: list[Json] = table["rows"]
+    return rows if table.get("suffices") else None
 
 
 def table(*rows: str, then: str = "", suffices: bool = True) -> Answer:

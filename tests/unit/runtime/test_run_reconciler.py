@@ -786,5 +786,7 @@ async def test_a_decision_about_a_run_in_short_is_made_of_the_whole_run(
     (facts,) = in_short.facts_seen
     assert facts.run.spec == {}
     assert "phase" in facts.run.status
-    assert len(facts.run.status["conditions"][0]) > 2  # type: ignore[index]
+    conditions = facts.run.status["conditions"]
+    assert isinstance(conditions, list)
+    assert len(conditions[0]) > 2
     assert ("get", "BenchmarkRun", "chat") in in_short.cluster.log
