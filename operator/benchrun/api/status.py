@@ -79,9 +79,11 @@ Evidence = Annotated[
 ]
 """A number or a word; the API server has no type for that."""
 Numbers = Annotated[dict[str, Evidence], Field(max_length=12)]
+MAX_FINDINGS = 128
+"""Room for every code there is, and for the rules of the user's own."""
 Codes = Annotated[
     list[Annotated[str, Field(max_length=60)]],
-    Field(max_length=64, json_schema_extra=ATOMIC),
+    Field(max_length=MAX_FINDINGS, json_schema_extra=ATOMIC),
 ]
 StatusText = Annotated[str, Field(max_length=1024)]
 MAX_ADDRESSES = 32
@@ -775,7 +777,7 @@ class BenchmarkRunStatus(RunInstants):
         None, description="The result of measurement.profile."
     )
     findings: list[Finding] = entries(
-        64,
+        MAX_FINDINGS,
         "What was found wrong with the measurement, one entry a code.",
         key="code",
     )
@@ -833,7 +835,7 @@ class Judgement(StatusModel):
     results: list[Result] = entries(64)
     searches: list[SearchResult] = entries(16)
     until_decided: UntilDecided | None = None
-    findings: list[Finding] = entries(64)
+    findings: list[Finding] = entries(MAX_FINDINGS)
     verdict: Verdict = "Unknown"
     headline: Headline | None = None
     profile: ProfileStatus | None = None

@@ -43,7 +43,7 @@ def test_the_terminal_shows_figures_findings_and_what_is_missing(
     words = said(capsys)
     assert "p99_ttft_ms 89.9 same 90.7 60 to 152" in words
     assert "Suspect WindowTooShort" in words
-    assert "cannot be known from these files: 47 rules" in words
+    assert "cannot be known from these files: 50 rules" in words
     assert "ttft is our ttft" in words
 
 

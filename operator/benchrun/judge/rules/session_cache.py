@@ -169,5 +169,7 @@ SENTENCES: Mapping[Code, Sentence] = {
 }
 NEEDS: Mapping[Code, Needs] = dict.fromkeys(
     (Code.CACHE_TOO_SMALL, Code.ROUTED_AWAY, Code.PREFIX_BROKEN),
-    needs(Input.SERVER_COUNTERS, Input.PLAN, Input.OUTPUT_TOKENS),
+    needs(
+        Input.SERVER_COUNTERS, Input.PLAN, Input.OUTPUT_TOKENS, also=(Input.TIMES,)
+    ),
 )

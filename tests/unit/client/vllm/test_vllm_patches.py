@@ -31,14 +31,15 @@ async def endless(request: web.Request) -> web.StreamResponse:
 
 
 async def not_utf8(_: web.Request) -> web.Response:
-    return web.Response(body=b"a\xff")
+    return web.Response(body=b"a\xff\n")
 
 
 @pytest.mark.parametrize(
     ("expected", "handler"),
     [
-        pytest.param("page", answering(200, text="page"), id="page"),
-        pytest.param("a\ufffd", not_utf8, id="not-utf8"),
+        pytest.param("page\n", answering(200, text="page\n"), id="page"),
+        pytest.param("a\ufffd\n", not_utf8, id="not-utf8"),
+        pytest.param(None, answering(200, text="page"), id="cut"),
         pytest.param(None, answering(404), id="none"),
         pytest.param(None, endless, id="endless"),
     ],
@@ -54,7 +55,7 @@ async def test_vllm_reads_pages_within_our_bounds(
 
 
 async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> None:
-    pages = iter(("before", "after", "never asked for"))
+    pages = iter(("before\n", "after\n", "never asked for\n"))
 
     async def counting(request: web.Request) -> web.Response:
         return web.Response(text=next(pages))
@@ -67,7 +68,7 @@ async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> No
         read = [
             await reader(url, session) for reader in (first, second, first, second)
         ]
-    assert read == ["before", "before", "after", "after"]
+    assert read == ["before\n", "before\n", "after\n", "after\n"]
 
 
 @pytest.mark.parametrize("trust_env", [True, False])
