@@ -96,9 +96,7 @@ def _load(load_point: ForeignLoadPoint) -> str | None:
     return None if load is None else load.model_dump_json()
 
 
-def _load_point(
-    before: ForeignLoadPoint, after: ForeignLoadPoint
-) -> LoadOfBoth:
+def _load_point(before: ForeignLoadPoint, after: ForeignLoadPoint) -> LoadOfBoth:
     unequal = list(_unequal(before, after))
     figures = []
     refused = {}
