@@ -105,7 +105,7 @@ test-long: .venv devcluster-up images test-experiments ## The longer proofs: exp
 	@# These run operators of their own.
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
 	$(MAKE) --no-print-directory bench-runs bench-chaos bench-scale
-	$(MAKE) --no-print-directory bench-judge bench-proxy bench-shards bench-certainty bench-truth
+	$(MAKE) --no-print-directory bench-judge bench-proxy bench-shards bench-sessions bench-certainty bench-truth
 
 .PHONY: stranger
 stranger: .venv devcluster-up images ## A stranger's way: from the files of a release to a measured sweep, on a strict cluster (part of test-long)
