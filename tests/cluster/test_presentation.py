@@ -2,6 +2,7 @@
 again."""
 
 import json
+import re
 
 import pytest
 from benchrun.api import (
@@ -190,23 +191,31 @@ def test_wide_adds_what_stands_behind_them(
     head, row = namespace.kubectl(
         "get", "bmr", finished, "--output=wide"
     ).splitlines()
-    assert head.split()[-6:] == [
-        "LOAD",
-        "POINT",
+    names = re.findall(r"\S+(?: \S+)*", head)
+    edges = [head.index(name) for name in names]
+    cells = [
+        row[begin:end].strip()
+        for begin, end in zip(edges, [*edges[1:], None], strict=True)
+    ]
+    shown = dict(zip(names, cells, strict=True))
+    assert list(shown)[-9:] == [
+        "LOAD POINT",
         "VERSION",
         "GPU",
         "ARCHIVED",
+        "ENDED",
+        "TTL",
+        "OBSERVED",
+        "DOCUMENT",
         "MESSAGE",
     ]
-    assert row.split()[8:] == [
+    assert [
+        shown[name] for name in ("LOAD POINT", "VERSION", "GPU", "MESSAGE")
+    ] == [
         "chat/rate=4",
         "0.32.0",
         "NVIDIA-H100",
-        "6",
-        "of",
-        "6",
-        "stages",
-        "measured",
+        "6 of 6 stages measured",
     ]
 
 
