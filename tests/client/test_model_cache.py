@@ -313,7 +313,8 @@ def test_a_hub_that_is_busy_is_asked_again(claim: Claim) -> None:
 def test_a_hub_from_which_nothing_comes_is_told_while_the_library_retries(
     claim: Claim,
 ) -> None:
-    claim.hub.troubles = [Trouble("/resolve/", 503, times=2)]
+    # The library asks twice without a pause, and then waits a second.
+    claim.hub.troubles = [Trouble("/resolve/", 503, times=4)]
     found = claim.fill()
     assert "folder" in found
     assert "no bytes come from the hub" in {
