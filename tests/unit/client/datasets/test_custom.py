@@ -129,7 +129,10 @@ def test_a_broken_file_is_rejected_naming_file_line_and_field(
 @pytest.mark.parametrize(
     ("word", "content"),
     [
-        ("gzip", gzip.compress(b'{"prompt": "a", "output_tokens": 1}')),
+        (
+            "gzip",
+            gzip.compress(mtime=0, data=b'{"prompt": "a", "output_tokens": 1}'),
+        ),
         ("Parquet", b"PAR1\x15\x04"),
         ("zip", b"PK\x03\x04\x14\x00"),
         ("zstd", b"\x28\xb5\x2f\xfd\x24"),
