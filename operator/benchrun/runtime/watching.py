@@ -355,16 +355,25 @@ class Lister:
                     meta = body["metadata"]
                     ended.append((at, run_key(meta["namespace"], meta["name"])))
         for _, key in nlargest(self.indexes.results.most, ended):
-            await self._read_result(key)
+            if not await self._read_result(key):
+                return
 
-    async def _read_result(self, key: Key) -> None:
+    async def _read_result(self, key: Key) -> bool:
+        """Return whether further results are to be read now.
+
+        A failure must not count as one of the list: without that, no server would be let go of.
+        """
         try:
             body = await self.cluster.get(
                 key.kind, namespace=key.namespace, name=key.name
             )
         except NotFound:
-            return  # its watch tells
+            return True  # its watch tells
+        except ClusterError as error:
+            logger.info("%s: results are read with the next list: %s", key, error)
+            return False
         self.indexes.learnt(key.kind, body)
+        return True
 
     def _note_reached(self, kind: str, namespace: Scope, version: str) -> None:
         now = asyncio.get_running_loop().time()

@@ -434,5 +434,20 @@ async def test_a_run_that_is_gone_by_then_has_no_results() -> None:
     assert [key.name for key, _ in indexes.results] == ["old-000"]
 
 
+async def test_results_that_can_not_be_read_keep_no_run_from_being_known() -> None:
+    """They are for the metrics alone; servers are let go of by what was listed."""
+    cluster = with_ended(MemoryCluster(), 3)
+    cluster.broken["get"] = Unavailable("down")
+    indexes = Indexes(result_runs=2)
+    lister = Lister(cluster, indexes, ())
+    await lister.list_all()
+    assert lister.can_release
+    assert lister.unreadable == {}
+    assert len([entry for entry in cluster.log if entry[0] == "get"]) == 1
+    del cluster.broken["get"]
+    await lister.list_all()
+    assert [key.name for key, _ in indexes.results] == ["old-001", "old-002"]
+
+
 def _place(key: Key) -> dict[str, str]:
     return {"namespace": key.namespace, "name": key.name}
