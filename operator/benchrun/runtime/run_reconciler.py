@@ -504,6 +504,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             return max(JUDGED_WITHIN_SECONDS, self._turn_seconds(key))
         if has_only_progress(run.status, changes):
             return self._live_interval_seconds(key)
+        if not _has_words(run):
+            return max(SETTLE_SECONDS, self._crowd_seconds(key))
         return max(
             SETTLE_SECONDS, self._turn_seconds(key), self._crowd_seconds(key)
         )
@@ -619,11 +621,15 @@ def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
     are described are deleted now: that could not be found out later.
     """
     ends = decision.forget or decision.ending is not None
-    # The first words soon change: until then the CRD's default, -1, stands for no generation.
-    has_words = raw.number(run.status.get("observedGeneration"), default=-1) >= 0
-    is_edited = has_words and "observedGeneration" in changes
+    # the first words soon change
+    is_edited = _has_words(run) and "observedGeneration" in changes
     are_going = bool(decision.delete) and "servers" in changes
     return ends or is_edited or are_going or decision.counts_judging
+
+
+def _has_words(run: Run) -> bool:
+    """Return whether a status was written; until then the CRD's default stands for no generation."""
+    return raw.number(run.status.get("observedGeneration"), default=-1) >= 0
 
 
 def _ends_for_want(decision: Decision, memory: RunMemory) -> bool:

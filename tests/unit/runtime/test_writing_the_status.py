@@ -141,6 +141,18 @@ def test_the_first_words_of_a_crowd_wait_for_its_objects(
     run_fast(go())
 
 
+def test_the_first_words_wait_no_longer_where_many_runs_are_measured() -> None:
+    """Until they are written, deadlines and the queue of the run are not noted."""
+
+    async def go() -> None:
+        scene = Scene({"observedGeneration": -1})
+        await scene.listed()
+        scene.sessions.active = 60 * RUNS_A_SECOND
+        assert await scene.once(status=RUNNING) == SETTLE_SECONDS
+
+    run_fast(go())
+
+
 @scenario
 async def test_live_figures_are_written_at_intervals(scene: Scene) -> None:
     for second in range(1, 31):
