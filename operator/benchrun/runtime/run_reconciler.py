@@ -618,17 +618,33 @@ def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
     """Return whether the changes must be written at once.
 
     They must if the run ends, if its spec was edited, before the run is judged, and if servers that
-    are described are deleted now: that could not be found out later.
+    are described are deleted now: that could not be found out later. A queue is noted before the
+    run's label can name another one, and a quota before objects are made with it.
     """
     ends = decision.forget or decision.ending is not None
     # the first words soon change
     is_edited = _has_words(run) and "observedGeneration" in changes
     are_going = bool(decision.delete) and "servers" in changes
-    return ends or is_edited or are_going or decision.counts_judging
+    return (
+        ends
+        or is_edited
+        or are_going
+        or _has_joined_or_got_a_quota(run, decision)
+        or decision.counts_judging
+    )
+
+
+def _has_joined_or_got_a_quota(run: Run, decision: Decision) -> bool:
+    if (queue := decision.status.queue) is None:
+        return False
+    noted = raw.mapping(run.status.get("queue"))
+    return not noted or (
+        queue.admitted_time is not None and not noted.get("admittedTime")
+    )
 
 
 def _has_words(run: Run) -> bool:
-    """Return whether a status was written; until then the CRD's default stands for no generation."""
+    """Return whether a status was written: the CRD's default, -1, stands for no generation."""
     return raw.number(run.status.get("observedGeneration"), default=-1) >= 0
 
 

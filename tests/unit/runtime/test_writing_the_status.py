@@ -5,7 +5,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from benchrun.api import BenchmarkRunStatus, Blocked, Live, ServerStatus
+from benchrun.api import (
+    BenchmarkRunStatus,
+    Blocked,
+    Live,
+    QueueStatus,
+    ServerStatus,
+)
 from benchrun.decide import Ending, Event, Ref
 from benchrun.observe import run_key
 from benchrun.runtime.run_reconciler import (
@@ -87,6 +93,29 @@ async def test_why_a_run_ends_is_written_at_once(scene: Scene) -> None:
     )
     assert writes(scene) == 1
     assert scene.collected.ending == Ending("Cancelled", "by hand")
+
+
+def test_a_queue_and_its_quota_are_noted_at_once() -> None:
+    """A label that changes before the queue is noted would take the run out of it, and objects are
+    made when the quota is noted: until then GPUs would be held for nothing."""
+
+    async def go() -> None:
+        scene = Scene({"observedGeneration": -1})
+        await scene.listed()
+        queue = QueueStatus(name="gpus", since="2026-11-21T12:00:00Z")
+        await scene.once(status=status(queue=queue))
+        assert writes(scene) == 1
+        await passing(60)
+        ahead = queue.model_copy(update={"place": 3})
+        assert await scene.once(status=status(queue=ahead)) == SETTLE_SECONDS
+        assert writes(scene) == 1
+        granted = queue.model_copy(update={"admitted_time": "2026-11-21T12:00:01Z"})
+        await scene.once(status=status(queue=granted))
+        assert writes(scene) == 2
+        await scene.once(status=status(queue=granted, message="a"))
+        assert writes(scene) == 2, "it is noted once"
+
+    run_fast(go())
 
 
 @scenario
