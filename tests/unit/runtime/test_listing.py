@@ -415,6 +415,17 @@ async def test_news_of_a_run_in_short_makes_it_whole() -> None:
     assert (indexes.is_in_short(key), indexes.may_rest(key)) == (False, False)
 
 
+async def test_a_watch_that_begins_anew_tells_nothing_of_runs_in_short() -> None:
+    """After an expired watch ten thousand of them would be decided on, and kept whole."""
+    cluster = with_ended(MemoryCluster(), 2)
+    indexes = Indexes()
+    await list_everything(cluster, indexes, ())
+    for body in list(cluster.objects.values()):
+        assert indexes.heard("BenchmarkRun", body, deleted=False) is None
+    assert all(map(indexes.is_in_short, indexes.runs()))
+    assert indexes.owed.silent_seconds() == 0
+
+
 async def test_results_are_read_of_the_runs_that_ended_last_and_only_once() -> None:
     cluster = with_ended(MemoryCluster(), 30)
     indexes = Indexes(result_runs=3)
