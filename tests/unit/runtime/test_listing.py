@@ -1,6 +1,7 @@
 """Listing everything, in as few bytes as it takes."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -458,6 +459,49 @@ async def test_results_that_can_not_be_read_keep_no_run_from_being_known() -> No
     del cluster.broken["get"]
     await lister.list_all()
     assert [key.name for key, _ in indexes.results] == ["old-001", "old-002"]
+
+
+class Meanwhile(MemoryCluster):
+    """A cluster in which something happens just before, or after, a run is read whole."""
+
+    before: Callable[[dict[str, Any]], object] = staticmethod(lambda _: None)
+    after: Callable[[dict[str, Any]], object] = staticmethod(lambda _: None)
+
+    async def get(self, kind: str, *, namespace: str, name: str) -> dict[str, Any]:
+        self.before(self.objects[kind, namespace, name])
+        body = await super().get(kind, namespace=namespace, name=name)
+        self.after(body)
+        return body
+
+
+async def test_a_run_that_was_edited_when_its_results_are_read_is_decided_on() -> (
+    None
+):
+    """Its watch would tell of a version that is known by then, and wake nobody."""
+    woken: list[Key] = []
+    cluster = with_ended(Meanwhile(), 1)
+    assert isinstance(cluster, Meanwhile)
+
+    def edit(body: dict[str, Any]) -> None:
+        woken.clear()
+        cluster.change(names.KIND, body, {"metadata": {"generation": 2}})
+
+    cluster.before = edit
+    indexes = Indexes(result_runs=1, wake=woken.append)
+    await list_everything(cluster, indexes, ())
+    assert woken == indexes.runs()
+    assert not indexes.may_rest(*woken)
+
+
+async def test_a_run_that_is_deleted_while_its_results_are_read_stays_deleted() -> (
+    None
+):
+    cluster = with_ended(Meanwhile(), 1)
+    assert isinstance(cluster, Meanwhile)
+    indexes = Indexes(result_runs=1)
+    cluster.after = lambda body: indexes.heard(names.KIND, body, deleted=True)
+    await list_everything(cluster, indexes, ())
+    assert indexes.runs() == []
 
 
 def _place(key: Key) -> dict[str, str]:
