@@ -619,16 +619,21 @@ def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
 
     They must if the run ends, if its spec was edited, before the run is judged, and if servers that
     are described are deleted now: that could not be found out later. A queue is noted before the
-    run's label can name another one, and a quota before objects are made with it.
+    run's label can name another one, and a quota before objects are made with it. The first words
+    come with the server at the latest, since its deadlines are those that they accept.
     """
     ends = decision.forget or decision.ending is not None
     # the first words soon change
     is_edited = _has_words(run) and "observedGeneration" in changes
     are_going = bool(decision.delete) and "servers" in changes
+    is_first_server = not _has_words(run) and any(
+        manifest["kind"] in SERVER_KINDS for manifest in decision.apply
+    )
     return (
         ends
         or is_edited
         or are_going
+        or is_first_server
         or _has_joined_or_got_a_quota(run, decision)
         or decision.counts_judging
     )

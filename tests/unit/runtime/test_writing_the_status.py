@@ -23,7 +23,7 @@ from benchrun.runtime.run_reconciler import (
 from unit.runtime.bodies import KEY
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import status_of
-from unit.runtime.scene import RUNNING, Scene
+from unit.runtime.scene import RUNNING, Scene, manifest
 
 LIVE_SECONDS = 5.0
 
@@ -178,6 +178,19 @@ def test_the_first_words_wait_no_longer_where_many_runs_are_measured() -> None:
         await scene.listed()
         scene.sessions.active = 60 * RUNS_A_SECOND
         assert await scene.once(status=RUNNING) == SETTLE_SECONDS
+
+    run_fast(go())
+
+
+def test_no_server_is_held_by_a_run_without_words() -> None:
+    """Its deadlines count from what they say, and may be raised until then."""
+
+    async def go() -> None:
+        scene = Scene({"observedGeneration": -1})
+        await scene.listed()
+        assert await scene.once(status=RUNNING) == SETTLE_SECONDS
+        await scene.once(status=RUNNING, apply=(manifest(kind="Deployment"),))
+        assert writes(scene) == 1
 
     run_fast(go())
 
