@@ -296,13 +296,23 @@ class KubernetesApi:
         """Yield all objects of a kind, each with whether it is in short.
 
         Each page is read as a table first, and once more, whole, if `in_short` can't use that: the
-        same token and limit give the same objects. At the end `reached` is called as by `list`.
+        same token and limit give the same objects. A server that refuses tables is asked for none
+        again. At the end `reached` is called as by `list`.
         """
         path = RESOURCES[kind].path(namespace)
         token = ""
         size = LIST_PAGE
+        has_tables = True
         while True:
-            page, found = await self._table(path, token, size, in_short)
+            page: Json = {}
+            found: Sequence[Json] | None = None
+            if has_tables:
+                try:
+                    page, found = await self._table(path, token, size, in_short)
+                except (Invalid, Unavailable) as error:
+                    if error.code is None:
+                        raise  # it did not answer
+                    has_tables = False
             is_short = found is not None
             if not is_short:
                 page, size = await self._page(

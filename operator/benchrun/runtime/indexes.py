@@ -218,6 +218,8 @@ class Indexes:
         self.owed.heard(key, version)
         if deleted:
             return self._remove(key, uid)
+        if self._tells_nothing(key, uid, version, in_short=False):
+            return None
         return self._put(key, uid, version, body)
 
     def learnt(self, kind: str, body: Body) -> views.Key | None:
@@ -316,7 +318,7 @@ class Indexes:
     def _tells_nothing(
         self, key: views.Key, uid: str, version: int, *, in_short: bool
     ) -> bool:
-        """Return whether what a list has of an object is known, where one of both is in short.
+        """Return whether what is told of an object is known, where one of both is in short.
 
         The whole object would take memory, and tell of a run that has ended only what a decision
         reads again.

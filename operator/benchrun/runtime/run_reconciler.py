@@ -504,6 +504,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             return max(JUDGED_WITHIN_SECONDS, self._turn_seconds(key))
         if has_only_progress(run.status, changes):
             return self._live_interval_seconds(key)
+        if not _has_words(run):
+            return max(SETTLE_SECONDS, self._crowd_seconds(key))
         return max(
             SETTLE_SECONDS, self._turn_seconds(key), self._crowd_seconds(key)
         )
@@ -616,14 +618,39 @@ def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
     """Return whether the changes must be written at once.
 
     They must if the run ends, if its spec was edited, before the run is judged, and if servers that
-    are described are deleted now: that could not be found out later.
+    are described are deleted now: that could not be found out later. A queue is noted before the
+    run's label can name another one, and a quota before objects are made with it. The first words
+    come with the server at the latest, since its deadlines are those that they accept.
     """
     ends = decision.forget or decision.ending is not None
-    # The first words soon change: until then the CRD's default, -1, stands for no generation.
-    has_words = raw.number(run.status.get("observedGeneration"), default=-1) >= 0
-    is_edited = has_words and "observedGeneration" in changes
+    # the first words soon change
+    is_edited = _has_words(run) and "observedGeneration" in changes
     are_going = bool(decision.delete) and "servers" in changes
-    return ends or is_edited or are_going or decision.counts_judging
+    is_first_server = not _has_words(run) and any(
+        manifest["kind"] in SERVER_KINDS for manifest in decision.apply
+    )
+    return (
+        ends
+        or is_edited
+        or are_going
+        or is_first_server
+        or _has_joined_or_got_a_quota(run, decision)
+        or decision.counts_judging
+    )
+
+
+def _has_joined_or_got_a_quota(run: Run, decision: Decision) -> bool:
+    if (queue := decision.status.queue) is None:
+        return False
+    noted = raw.mapping(run.status.get("queue"))
+    return not noted or (
+        queue.admitted_time is not None and not noted.get("admittedTime")
+    )
+
+
+def _has_words(run: Run) -> bool:
+    """Return whether a status was written: the CRD's default, -1, stands for no generation."""
+    return raw.number(run.status.get("observedGeneration"), default=-1) >= 0
 
 
 def _ends_for_want(decision: Decision, memory: RunMemory) -> bool:

@@ -32,7 +32,7 @@ from benchrun.effects import (
 from benchrun.observe import Key, run_key, run_of, runs_in_short, sweep_of_run
 from benchrun.runtime import kopf_lists
 from benchrun.runtime.background_tasks import doubling
-from benchrun.runtime.indexes import Indexes
+from benchrun.runtime.indexes import Indexes, Listing
 from benchrun.runtime.telemetry import Telemetry
 
 Scope = str | None  # a namespace, or None: all of them at once
@@ -354,17 +354,26 @@ class Lister:
                 if at is not None:
                     meta = body["metadata"]
                     ended.append((at, run_key(meta["namespace"], meta["name"])))
-        for _, key in nlargest(self.indexes.results.most, ended):
-            await self._read_result(key)
+            for _, key in nlargest(self.indexes.results.most, ended):
+                if not await self._read_result(listing, key):
+                    break
 
-    async def _read_result(self, key: Key) -> None:
+    async def _read_result(self, listing: Listing, key: Key) -> bool:
+        """Return whether further results are to be read now.
+
+        A failure must not count as one of the list: without that, no server would be let go of.
+        """
         try:
             body = await self.cluster.get(
                 key.kind, namespace=key.namespace, name=key.name
             )
         except NotFound:
-            return  # its watch tells
-        self.indexes.learnt(key.kind, body)
+            return True  # its watch tells
+        except ClusterError as error:
+            logger.info("%s: results are read with the next list: %s", key, error)
+            return False
+        self.indexes.listed(listing, body)
+        return True
 
     def _note_reached(self, kind: str, namespace: Scope, version: str) -> None:
         now = asyncio.get_running_loop().time()

@@ -33,6 +33,7 @@ from benchrun.effects import (
     Forbidden,
     NotFound,
     NotServed,
+    Throttled,
     TooLarge,
 )
 from benchrun.observe import Run, Sweep
@@ -386,6 +387,39 @@ async def test_a_list_in_short_reads_a_page_whole_where_its_table_does_not_suffi
         (True, "last"),
     ]
     assert {request.query["limit"] for request in exchange.requests} == {"50"}
+
+
+@pytest.mark.parametrize(
+    "refusal", [refuses(406, "NotAcceptable"), refuses(500, "InternalError")]
+)
+async def test_a_list_whose_tables_are_refused_is_read_whole(
+    refusal: Answer,
+) -> None:
+    async with answering(refusal, page("a", then="more"), page("b")) as exchange:
+        found = [
+            (each["metadata"]["name"], is_short)
+            async for each, is_short in exchange.api.list_in_short(
+                "BenchmarkRun", namespace="lab", in_short=in_short
+            )
+        ]
+    assert found == [("a", False), ("b", False)]
+    assert [request.accept == TABLE for request in exchange.requests] == [
+        True,
+        False,
+        False,
+    ]
+
+
+async def test_a_list_in_short_asks_once_where_it_is_too_busy() -> None:
+    async with answering(refuses(429)) as exchange:
+        with pytest.raises(Throttled):
+            [
+                each
+                async for each in exchange.api.list_in_short(
+                    "BenchmarkRun", namespace="lab", in_short=in_short
+                )
+            ]
+    assert len(exchange.requests) == 1
 
 
 async def test_no_single_object_is_larger_than_the_cluster_could_store() -> None:

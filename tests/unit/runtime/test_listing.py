@@ -1,6 +1,7 @@
 """Listing everything, in as few bytes as it takes."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -415,6 +416,17 @@ async def test_news_of_a_run_in_short_makes_it_whole() -> None:
     assert (indexes.is_in_short(key), indexes.may_rest(key)) == (False, False)
 
 
+async def test_a_watch_that_begins_anew_tells_nothing_of_runs_in_short() -> None:
+    """After an expired watch ten thousand of them would be decided on, and kept whole."""
+    cluster = with_ended(MemoryCluster(), 2)
+    indexes = Indexes()
+    await list_everything(cluster, indexes, ())
+    for body in list(cluster.objects.values()):
+        assert indexes.heard("BenchmarkRun", body, deleted=False) is None
+    assert all(map(indexes.is_in_short, indexes.runs()))
+    assert indexes.owed.silent_seconds() == 0
+
+
 async def test_results_are_read_of_the_runs_that_ended_last_and_only_once() -> None:
     cluster = with_ended(MemoryCluster(), 30)
     indexes = Indexes(result_runs=3)
@@ -432,6 +444,64 @@ async def test_a_run_that_is_gone_by_then_has_no_results() -> None:
     indexes = Indexes(result_runs=2)
     await list_everything(cluster, indexes, ())
     assert [key.name for key, _ in indexes.results] == ["old-000"]
+
+
+async def test_results_that_can_not_be_read_keep_no_run_from_being_known() -> None:
+    """They are for the metrics alone; servers are let go of by what was listed."""
+    cluster = with_ended(MemoryCluster(), 3)
+    cluster.broken["get"] = Unavailable("down")
+    indexes = Indexes(result_runs=2)
+    lister = Lister(cluster, indexes, ())
+    await lister.list_all()
+    assert lister.can_release
+    assert lister.unreadable == {}
+    assert len([entry for entry in cluster.log if entry[0] == "get"]) == 1
+    del cluster.broken["get"]
+    await lister.list_all()
+    assert [key.name for key, _ in indexes.results] == ["old-001", "old-002"]
+
+
+class Meanwhile(MemoryCluster):
+    """A cluster in which something happens just before, or after, a run is read whole."""
+
+    before: Callable[[dict[str, Any]], object] = staticmethod(lambda _: None)
+    after: Callable[[dict[str, Any]], object] = staticmethod(lambda _: None)
+
+    async def get(self, kind: str, *, namespace: str, name: str) -> dict[str, Any]:
+        self.before(self.objects[kind, namespace, name])
+        body = await super().get(kind, namespace=namespace, name=name)
+        self.after(body)
+        return body
+
+
+async def test_a_run_that_was_edited_when_its_results_are_read_is_decided_on() -> (
+    None
+):
+    """Its watch would tell of a version that is known by then, and wake nobody."""
+    woken: list[Key] = []
+    cluster = with_ended(Meanwhile(), 1)
+    assert isinstance(cluster, Meanwhile)
+
+    def edit(body: dict[str, Any]) -> None:
+        woken.clear()
+        cluster.change(names.KIND, body, {"metadata": {"generation": 2}})
+
+    cluster.before = edit
+    indexes = Indexes(result_runs=1, wake=woken.append)
+    await list_everything(cluster, indexes, ())
+    assert woken == indexes.runs()
+    assert not indexes.may_rest(*woken)
+
+
+async def test_a_run_that_is_deleted_while_its_results_are_read_stays_deleted() -> (
+    None
+):
+    cluster = with_ended(Meanwhile(), 1)
+    assert isinstance(cluster, Meanwhile)
+    indexes = Indexes(result_runs=1)
+    cluster.after = lambda body: indexes.heard(names.KIND, body, deleted=True)
+    await list_everything(cluster, indexes, ())
+    assert indexes.runs() == []
 
 
 def _place(key: Key) -> dict[str, str]:

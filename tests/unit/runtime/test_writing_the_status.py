@@ -5,7 +5,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from benchrun.api import BenchmarkRunStatus, Blocked, Live, ServerStatus
+from benchrun.api import (
+    BenchmarkRunStatus,
+    Blocked,
+    Live,
+    QueueStatus,
+    ServerStatus,
+)
 from benchrun.decide import Ending, Event, Ref
 from benchrun.observe import run_key
 from benchrun.runtime.run_reconciler import (
@@ -17,7 +23,7 @@ from benchrun.runtime.run_reconciler import (
 from unit.runtime.bodies import KEY
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import status_of
-from unit.runtime.scene import RUNNING, Scene
+from unit.runtime.scene import RUNNING, Scene, manifest
 
 LIVE_SECONDS = 5.0
 
@@ -89,6 +95,29 @@ async def test_why_a_run_ends_is_written_at_once(scene: Scene) -> None:
     assert scene.collected.ending == Ending("Cancelled", "by hand")
 
 
+def test_a_queue_and_its_quota_are_noted_at_once() -> None:
+    """A label that changes before the queue is noted would take the run out of it, and objects are
+    made when the quota is noted: until then GPUs would be held for nothing."""
+
+    async def go() -> None:
+        scene = Scene({"observedGeneration": -1})
+        await scene.listed()
+        queue = QueueStatus(name="gpus", since="2026-11-21T12:00:00Z")
+        await scene.once(status=status(queue=queue))
+        assert writes(scene) == 1
+        await passing(60)
+        ahead = queue.model_copy(update={"place": 3})
+        assert await scene.once(status=status(queue=ahead)) == SETTLE_SECONDS
+        assert writes(scene) == 1
+        granted = queue.model_copy(update={"admitted_time": "2026-11-21T12:00:01Z"})
+        await scene.once(status=status(queue=granted))
+        assert writes(scene) == 2
+        await scene.once(status=status(queue=granted, message="a"))
+        assert writes(scene) == 2, "it is noted once"
+
+    run_fast(go())
+
+
 @scenario
 async def test_an_edited_file_is_reread(scene: Scene) -> None:
     await scene.once(status=status(observed_generation=2))
@@ -137,6 +166,31 @@ def test_the_first_words_of_a_crowd_wait_for_its_objects(
             scene.memories.of(key, "uid").outdated_since = 0.0
         assert await scene.once(status=RUNNING) == seconds
         assert writes(scene) == 0
+
+    run_fast(go())
+
+
+def test_the_first_words_wait_no_longer_where_many_runs_are_measured() -> None:
+    """Until they are written, deadlines and the queue of the run are not noted."""
+
+    async def go() -> None:
+        scene = Scene({"observedGeneration": -1})
+        await scene.listed()
+        scene.sessions.active = 60 * RUNS_A_SECOND
+        assert await scene.once(status=RUNNING) == SETTLE_SECONDS
+
+    run_fast(go())
+
+
+def test_no_server_is_held_by_a_run_without_words() -> None:
+    """Its deadlines count from what they say, and may be raised until then."""
+
+    async def go() -> None:
+        scene = Scene({"observedGeneration": -1})
+        await scene.listed()
+        assert await scene.once(status=RUNNING) == SETTLE_SECONDS
+        await scene.once(status=RUNNING, apply=(manifest(kind="Deployment"),))
+        assert writes(scene) == 1
 
     run_fast(go())
 
