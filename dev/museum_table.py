@@ -38,6 +38,10 @@ TOOLS = {
     "inference-perf": "inference-perf 0.7.0",
 }
 
+UNKNOWN_ALARMS = (
+    " So this replay does not show how often a clean benchmark is blamed."
+)
+
 
 def museum_text(found: Mapping[str, Any]) -> str:
     """Return the page: the counts, the table, and what does not happen by default."""
@@ -60,7 +64,8 @@ def _counts(figures: Mapping[str, int]) -> str:
         f"{figures['flagged']}, prevents {figures['prevented']} and misses "
         f"{figures['silent']}.\nOf {figures['twins']} clean twins {figures['calm_twins']} were "
         f"measured on a host that was not busy: {figures['false_alarms']} findings blame them. "
-        f"{figures['busy_alarms']} blame the others, on a\nbusy host, and may be right.\n\n"
+        f"{figures['busy_alarms']} blame the others, on a\nbusy host, and may be right."
+        f"{'' if figures['calm_twins'] else UNKNOWN_ALARMS}\n\n"
     )
     theirs = "".join(
         f"- {title}: flags {figures[f'named_by_{tool}']} of the "
@@ -104,7 +109,7 @@ def _twins(exhibits: list[Mapping[str, Any]]) -> str:
     if not blamed:
         return ""
     lines = "".join(
-        f"- {twin}: {', '.join(each['alarms'])}; a process of it waited for a core in "
+        f"- {twin}: {', '.join(each['alarms'])}; its client or server waited for a core in "
         f"{each['waited_percent']:g} % of the time.\n"
         for twin, each in blamed.items()
     )
@@ -117,4 +122,4 @@ def _defaults(exhibits: list[Mapping[str, Any]]) -> str:
     if not kept:
         return ""
     lines = "".join(f"- {each['thread']}: {each['by_default']}.\n" for each in kept)
-    return f"\nThese do not happen by themselves here:\n\n{lines}"
+    return f"\nThese happen in benchrun only where a run asks for them:\n\n{lines}"

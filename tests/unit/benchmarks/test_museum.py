@@ -13,7 +13,7 @@ from museum_kit.exhibits import EXHIBITS, Exhibit
 from museum_kit.said import Said, can_replay, warnings_in
 from unit.foreign.foreign_files import FILES
 
-from dev.museum_table import TOOLS, museum_text
+from dev.museum_table import TOOLS, UNKNOWN_ALARMS, museum_text
 
 PREFIX = Code.PREFIX_CACHE_CONTAMINATED
 CACHED = next(each for each in EXHIBITS if PREFIX in each.names)
@@ -140,8 +140,14 @@ def test_the_page_has_a_row_an_exhibit_and_what_does_not_happen() -> None:
 
 
 def test_the_page_tells_which_twins_are_blamed_on_how_busy_a_machine() -> None:
-    page = museum_text(museum([replace(MISSED, waited_percent=3.5)], []))
-    assert "- twin: ColdStart; a process of it waited for a core in 3.5 %" in page
+    blamed = replace(MISSED, waited_percent=3.5)
+    page = museum_text(museum([blamed], []))
+    assert (
+        "- twin: ColdStart; its client or server waited for a core in 3.5 %" in page
+    )
+    assert UNKNOWN_ALARMS in page
+    calm = museum_text(museum([replace(blamed, waited_percent=0.1)], []))
+    assert UNKNOWN_ALARMS not in calm
 
 
 def test_a_tool_flags_what_it_does_not_say_of_the_twin() -> None:

@@ -59,7 +59,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "-l", "--selector", help="list only those with these labels"
     )
     parser.add_argument(
-        "--wide", action="store_true", help=("also list model, vLLM, GPU and image")
+        "--wide",
+        action="store_true",
+        help="also list model, version, GPU and image",
     )
     parser.add_argument(
         "--active",
