@@ -7,7 +7,7 @@ fraction of a second, and what is wrong with it is known to the last token.
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -38,6 +38,8 @@ from benchrun_simulator.pace import Pace, Timing
 from benchrun_simulator.prefix_cache import KvCache
 from benchrun_simulator.scheduler import Scheduler
 from benchrun_simulator.sequence import Sequence
+
+from sessions_kit.jumping_loop import JumpingLoop
 
 BLOCK_TOKENS = 16
 TOKENS_OF_A_TURN = 1_000_000  # Numbers of the tokens that each turn may add.
@@ -120,7 +122,7 @@ def play(course: Course) -> Played:
     owner = Owner(namespace="lab", name="lab", uid="lab")
     plan = plan_of_client(owner, spec, token_digest=digest_of_token("a" * 64))
     stage = plan.stages[0]
-    loop = _JumpingLoop()
+    loop = JumpingLoop()
     try:
         record = loop.run_until_complete(_Stage(course, stage, loop).record())
     finally:
@@ -171,26 +173,6 @@ def _turns_of(session: Session, number: int, *, at: int) -> list[Prompt]:
             )
         )
     return made
-
-
-class _JumpingLoop(asyncio.SelectorEventLoop):
-    """A loop whose time jumps to the next instant at which something is due."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._now = 0.0
-        selector: Any = self._selector  # type: ignore[attr-defined]
-        select: Callable[[float | None], Any] = selector.select
-
-        def jumping(timeout: float | None) -> Any:
-            assert timeout is not None, "nothing is due any more"
-            self._now += timeout
-            return select(0)
-
-        selector.select = jumping
-
-    def time(self) -> float:
-        return self._now
 
 
 class _Server:

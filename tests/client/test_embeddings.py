@@ -11,6 +11,7 @@ import pytest
 from benchrun.judge.results import Judged, results
 from benchrun_client.contract import RequestFields, StageRecord, UsersLoad
 from benchrun_client.contract.datasets import RandomData
+from client.embedding_stages import several_texts
 from client.simulated_runs import against_simulator
 from unit.client.plans import plan, stage, warmup
 from unit.judge.specs import spec, workload
@@ -46,17 +47,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
         "fields": RequestFields(extra=json.dumps(EXTRA)),
     }
     whole = plan(
-        stage(
-            id=f"lists/concurrency={USERS}/r1",
-            load=UsersLoad(concurrency=USERS),
-            requests=LISTS,
-            **asking
-            | {
-                "workload": "lists",
-                "seed": 2,
-                "fields": RequestFields(texts=TEXTS),
-            },
-        ),
+        several_texts(asking, users=USERS, requests=LISTS, texts=TEXTS),
         stage(
             id=f"texts/concurrency={USERS}/r1",
             load=UsersLoad(concurrency=USERS),

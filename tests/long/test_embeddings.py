@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 from benchrun.judge.results import results
-from benchrun_client.contract import RequestFields, StageRecord, UsersLoad
+from benchrun_client.contract import StageRecord, UsersLoad
 from benchrun_client.contract.datasets import RandomData
+from client.embedding_stages import several_texts
 from client.processes import TINY_MODEL, client
 from client.real_servers import VllmServer, vllm_server
 from unit.client.plans import plan, stage, warmup
@@ -45,17 +46,7 @@ def records(
             requests=REQUESTS,
             **asking,
         ),
-        stage(
-            id=f"lists/concurrency={USERS}/r1",
-            load=UsersLoad(concurrency=USERS),
-            requests=LISTS,
-            **asking
-            | {
-                "workload": "lists",
-                "seed": 2,
-                "fields": RequestFields(texts=TEXTS),
-            },
-        ),
+        several_texts(asking, users=USERS, requests=LISTS, texts=TEXTS),
         target={
             "engine": "VLLM",
             "base_url": server.url,

@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import pytest
 from benchrun_client.contract.sessions import TurnPlace
 from benchrun_client.load.session_schedule import SessionSchedule
 from hypothesis import given, strategies as st
+from sessions_kit.jumping_loop import JumpingLoop
 
 ANSWER_SECONDS = 2.0
 
@@ -18,26 +18,6 @@ def place(
     return TurnPlace(session, turn, tuple(after), delay)
 
 
-class SimulatedLoop(asyncio.SelectorEventLoop):
-    """A loop whose time jumps to the next instant at which something is due."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._now = 0.0
-        selector: Any = self._selector  # type: ignore[attr-defined]
-        select: Callable[[float | None], Any] = selector.select
-
-        def jumping(timeout: float | None) -> Any:
-            assert timeout is not None, "nothing is due any more"
-            self._now += timeout
-            return select(0)
-
-        selector.select = jumping
-
-    def time(self) -> float:
-        return self._now
-
-
 def sent(
     places: Sequence[TurnPlace],
     *,
@@ -45,7 +25,7 @@ def sent(
     fails: Callable[[int], bool] = lambda _: False,
 ) -> list[tuple[int, float]]:
     """Return each turn that was handed out and when, where an answer takes two seconds."""
-    loop = SimulatedLoop()
+    loop = JumpingLoop()
     found: list[tuple[int, float]] = []
 
     async def run() -> None:
